@@ -17,7 +17,8 @@ from pkafka.coordination.store import (
     parent_of,
 )
 from pkafka.coordination.znodes import BROKER_SEQUENCE, CLUSTER_ID, PERSISTENT_PATHS, ClusterId
-from pkafka.model import BrokerId, new_topic_id, topic_id_text
+from pkafka.model import BrokerId, topic_id_text
+from pkafka.topic_ids import new_topic_id
 
 
 class BrokerIdTakenError(NodeExistsError):

@@ -29,6 +29,22 @@ def read_config(store: Store, entity_type: str, entity_name: str) -> dict[str, s
     return {} if node is None else _decode("", node[0])
 
 
+def read_configs(store: Store, entity_type: str) -> dict[str, dict[str, str]]:
+    """The stored settings of all entities of a type, by name, sanitized as in their paths.
+
+    Raises:
+        StoreError: the store failed.
+        ZnodeFormatError: a node holds something else.
+    """
+    root = EntityConfig.path(entity_type, "")[:-1]
+    try:
+        names = store.children(root)
+    except NoNodeError:
+        return {}
+    nodes = store.get_many([EntityConfig.path(entity_type, name) for name in names])
+    return {name: _decode("", node[0]) for name, node in zip(names, nodes, strict=True) if node is not None}
+
+
 def _decode(_path: str, data: bytes) -> dict[str, str]:
     return dict(EntityConfig.decode(data).config)
 

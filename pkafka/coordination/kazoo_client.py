@@ -8,6 +8,7 @@ import logging
 import math
 import select
 import socket
+import ssl
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -28,6 +29,8 @@ from pkafka.coordination.store import (
     StoreAccessError,
     StoreError,
 )
+from pkafka.coordination.zookeeper_access import ZooKeeperLogin
+from pkafka.errors import PkafkaError
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -41,26 +44,70 @@ logger = logging.getLogger("pkafka.coordination.zookeeper")  # the name that ope
 
 
 def new_client(
-    hosts: str, timeout_s: float, resume: tuple[int, bytes] | None, tls: dict[str, object]
+    hosts: str,
+    timeout_s: float,
+    resume: tuple[int, bytes] | None,
+    tls: "TlsConnections | None",
+    login: ZooKeeperLogin | None = None,
 ) -> "KazooClient":
     from kazoo.client import KazooClient
-    from kazoo.handlers.threading import SequentialThreadingHandler
 
     # What happens to the connection is told by states and errors. Where a program has set up logging it gets kazoo's
     # lines too; otherwise they are not for standard error, where Python would put them.
     logging.getLogger("kazoo").addHandler(_UNSEEN)
-    handler = SequentialThreadingHandler()
-    handler.select = _select
     return KazooClient(
         hosts=hosts,
-        handler=handler,
+        handler=new_handler(tls),
         timeout=timeout_s,
         client_id=resume,
+        sasl_options=None if login is None else login.sasl_options(),
         # For ever: only the server may say that the session is over, however long an election there takes.
         connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
-        use_ssl=bool(tls),
-        **tls,
     )
+
+
+def new_handler(tls: "TlsConnections | None") -> Untyped:
+    """How kazoo waits for its sockets and opens them."""
+    from kazoo.handlers.threading import SequentialThreadingHandler
+
+    handler = SequentialThreadingHandler()
+    handler.select = _select
+    if tls is not None:
+        handler.create_connection = tls.open
+    return handler
+
+
+class TlsConnections:
+    """Opens connections by TLS, with certificates as they are at that moment; kazoo's own reads PEM files alone.
+
+    Args:
+        context: makes OpenSSL's context.
+    """
+
+    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
+        self._context = context
+        self.problem = ""
+        """Why the last connection did not come up; empty where that has nothing to do with TLS."""
+
+    def open(
+        self,
+        address: tuple[str, int],
+        hostname: str | None = None,
+        timeout: float | None = None,
+        **_kazoos: object,
+    ) -> ssl.SSLSocket:
+        """As ``create_connection`` of kazoo's handlers."""
+        plain = socket.create_connection(address, timeout)
+        try:
+            encrypted = self._context().wrap_socket(plain, server_hostname=hostname)
+        except BaseException as error:
+            plain.close()
+            if isinstance(error, (PkafkaError, ssl.SSLError)):
+                self.problem = str(error)
+                raise OSError(self.problem) from error  # for kazoo, which then tries again
+            raise
+        self.problem = ""
+        return encrypted
 
 
 def stop_client(client: "KazooClient", *, keep_session: bool = False) -> None:
@@ -89,6 +136,9 @@ def _select(
     timeout: float | None = None,
 ) -> tuple[list[socket.socket], list[socket.socket], list[socket.socket]]:
     """``select.select`` by poll(2): one system call, where kazoo's own makes an epoll each time (half its time)."""
+    buffered = [each for each in readers if isinstance(each, ssl.SSLSocket) and each.pending()]
+    if buffered:
+        timeout = 0  # what TLS has taken from the socket already, poll does not see
     poller = select.poll()
     wanted: dict[int, int] = {}
     for each in readers:
@@ -100,22 +150,28 @@ def _select(
     ready = dict(poller.poll(None if timeout is None else math.ceil(timeout * 1000)))
     # An error or a hang-up makes a socket ready for both, so that the next call on it meets the reason.
     return (
-        [each for each in readers if ready.get(each.fileno(), 0) & ~select.POLLOUT],
+        [each for each in readers if each in buffered or ready.get(each.fileno(), 0) & ~select.POLLOUT],
         [each for each in writers if ready.get(each.fileno(), 0) & ~select.POLLIN],
         [],
     )
 
 
-def committing(ops: Sequence[Op]) -> "Callable[[KazooClient], Untyped]":
-    return lambda client: _transaction(client, ops).commit_async()
+Rights: TypeAlias = Callable[[str], Untyped]
+"""Gives kazoo's ACL of a new node by its full path; None: everybody may do everything."""
 
 
-def _transaction(client: "KazooClient", ops: Sequence[Op]) -> Untyped:
+def committing(ops: Sequence[Op], rights: Rights) -> "Callable[[KazooClient], Untyped]":
+    return lambda client: _transaction(client, ops, rights).commit_async()
+
+
+def _transaction(client: "KazooClient", ops: Sequence[Op], rights: Rights) -> Untyped:
     transaction = client.transaction()
     for op in ops:
         match op:
             case CreateOp():
-                transaction.create(op.path, op.data, ephemeral=op.ephemeral, sequence=op.sequential)
+                transaction.create(
+                    op.path, op.data, acl=rights(op.path), ephemeral=op.ephemeral, sequence=op.sequential
+                )
             case SetOp():
                 transaction.set_data(op.path, op.data, op.version)
             case DeleteOp():
@@ -129,8 +185,8 @@ def getting(full: str) -> "Callable[[KazooClient], Untyped]":
     return lambda client: client.get_async(full)
 
 
-def creating(full: str) -> "Callable[[KazooClient], Untyped]":
-    return lambda client: client.create_async(full, b"")
+def creating(full: str, rights: Rights) -> "Callable[[KazooClient], Untyped]":
+    return lambda client: client.create_async(full, b"", rights(full))
 
 
 def stat_of(answer: Untyped) -> Stat:

@@ -13,6 +13,7 @@ for ever after 278 requests); no request larger than the server takes.
 """
 
 import contextlib
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from pkafka.coordination.connect_string import split_connect
 from pkafka.coordination.kazoo_client import (
+    TlsConnections,
     Untyped,
     committing,
     creating,
@@ -48,6 +50,7 @@ from pkafka.coordination.store import (
     SessionState,
     SetOp,
     Stat,
+    StoreAccessError,
     StoreClosedError,
     StoreError,
     WatchCallback,
@@ -58,6 +61,7 @@ from pkafka.coordination.store import (
     parent_of,
     request_bytes,
 )
+from pkafka.coordination.zookeeper_access import ZooKeeperLogin, for_kazoo, rights_at
 from pkafka.coordination.zookeeper_watches import Watches, ZooKeeperWatch, deliver
 
 if TYPE_CHECKING:
@@ -80,9 +84,12 @@ class ZooKeeperStore:
         create_chroot: make the chroot's nodes when they are missing, as a broker does at its start.
         in_flight_max: how many requests of a batch may be without an answer, up to
             :data:`PIPELINE_REQUESTS_MAX`.
-        tls: certificates for a connection by TLS: kazoo's ``certfile``, ``keyfile``, ``ca`` and so on; None without.
+        tls: makes OpenSSL's context of a connection; None: it is plain.
+        login: who this client is; None: nobody in particular.
+        protects: give others no more than Kafka does to nodes that are made (``zookeeper.set.acl``).
 
     Raises:
+        StoreAccessError: the servers refuse the login.
         ConnectionLossError: no server answered in time.
         NoNodeError: the chroot does not exist.
         ValueError: ``connect`` is malformed.
@@ -97,8 +104,13 @@ class ZooKeeperStore:
         resume: tuple[int, bytes] | None = None,
         create_chroot: bool = False,
         in_flight_max: int = PIPELINE_REQUESTS_MAX,
-        tls: dict[str, object] | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        login: ZooKeeperLogin | None = None,
+        protects: bool = False,
     ) -> None:
+        self._protects = protects
+        self._is_refused = False
+        """Whether the servers do not let this client log in."""
         hosts, self._chroot = split_connect(connect)
         self._timeout_s = session_timeout_ms / 1000
         self._in_flight_max = min(in_flight_max, PIPELINE_REQUESTS_MAX)
@@ -111,19 +123,26 @@ class ZooKeeperStore:
         self._expired = False
         self._closed = False
         self._watches = Watches(self._read)
-        self._client = new_client(hosts, self._timeout_s, resume, tls or {})
+        connections = None if tls is None else TlsConnections(tls)
+        self._client = new_client(hosts, self._timeout_s, resume, connections, login)
         self._client.add_listener(self._on_kazoo_state)
         self._client.start_async()
         connected = False
         try:
             connected = self._usable.wait((connect_timeout_ms or session_timeout_ms) / 1000)
             if not connected:
-                raise ConnectionLossError("", f"no ZooKeeper server of {hosts} answered in time")
+                reason = f": {connections.problem}" if connections is not None and connections.problem else ""
+                raise ConnectionLossError("", f"no ZooKeeper server of {hosts} answered in time{reason}")
             self._session: tuple[int, bytes] = self._client.client_id or (0, b"")
+            if login is not None:
+                self.exists("/")  # kazoo is connected before it logs in: this tells what became of that
             self._enter_chroot(create_chroot)
-        except BaseException:
+        except BaseException as error:
             # Without a session there is none to end, and ending one waits for an answer of the server.
             self.close(keep_session=not connected)
+            if self._is_refused:
+                problem = "ZooKeeper refuses the name or the password of section 'Client'"
+                raise StoreAccessError("", problem) from error
             raise
 
     @property
@@ -174,7 +193,7 @@ class ZooKeeperStore:
                 created = self._write(
                     path,
                     lambda client: client.create_async(
-                        full, bytes(data), ephemeral=ephemeral, sequence=sequential
+                        full, bytes(data), self._rights(full), ephemeral=ephemeral, sequence=sequential
                     ),
                 )
                 return self._inner(created)
@@ -210,7 +229,7 @@ class ZooKeeperStore:
     def multi(self, ops: Sequence[Op]) -> list[OpResult]:
         full_ops = self._full_ops(ops)
         deadline = time.monotonic() + self._timeout_s
-        request = self._submit("", deadline, committing(full_ops))
+        request = self._submit("", deadline, committing(full_ops, self._rights))
         return self._multi_results(ops, self._wait(request, "", deadline))
 
     def multi_many(self, transactions: Iterable[Sequence[Op]]) -> list[MultiOutcome]:
@@ -264,7 +283,10 @@ class ZooKeeperStore:
         for part in self._chroot.split("/")[1:]:
             path += f"/{part}"
             with contextlib.suppress(NodeExistsError):
-                self._write(path, creating(path))
+                self._write(path, creating(path, self._rights))
+
+    def _rights(self, full: str) -> Untyped:
+        return for_kazoo(rights_at(self._inner(full))) if self._protects else None
 
     def _full(self, path: str) -> str:
         check_path(path)
@@ -373,7 +395,7 @@ class ZooKeeperStore:
                         self._submit(
                             "",
                             deadline,
-                            committing(full_ops),
+                            committing(full_ops, self._rights),
                         )
                     )
                 except StoreError as error:
@@ -417,6 +439,8 @@ class ZooKeeperStore:
     def _on_kazoo_state(self, kazoo_state: str) -> None:
         if self._closed:
             return
+        if self._client.client_state == "AUTH_FAILED":
+            self._is_refused = True
         state = {"CONNECTED": SessionState.CONNECTED, "SUSPENDED": SessionState.SUSPENDED}.get(
             kazoo_state, SessionState.EXPIRED
         )

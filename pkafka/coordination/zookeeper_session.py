@@ -7,6 +7,7 @@ keeps only a list of them, as a server does not say what it forgot.
 
 import contextlib
 import logging
+import ssl
 import struct
 import threading
 from collections import defaultdict
@@ -28,6 +29,7 @@ from pkafka.coordination.administration import (
     WatcherType,
 )
 from pkafka.coordination.connect_string import split_connect
+from pkafka.coordination.kazoo_client import TlsConnections, new_handler
 from pkafka.coordination.store import ANY_VERSION, ConnectionLossError, Stat, check_path
 
 if TYPE_CHECKING:
@@ -206,7 +208,7 @@ class ZooKeeperSession:
         session_timeout_ms: how long the session outlives its connection; the server may bound it.
         on_event: gets every event, on a thread of kazoo; must not wait.
         read_only: be content with a server that has lost the others.
-        tls: certificates for a connection by TLS: kazoo's ``certfile``, ``keyfile``, ``ca`` and so on; None without.
+        tls: makes OpenSSL's context of a connection; None: it is plain.
     """
 
     def __init__(
@@ -216,7 +218,7 @@ class ZooKeeperSession:
         session_timeout_ms: int,
         on_event: Callable[[Event], None],
         read_only: bool = False,
-        tls: dict[str, object] | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         hosts, self._chroot = split_connect(connect)
         self._hosts = hosts
@@ -228,7 +230,10 @@ class ZooKeeperSession:
         self._ended = False
         self._ended_by = KeeperCode.CONNECTION_LOSS
         self._closed = False
-        self._client = _client(hosts, self._timeout_s, read_only, tls or {}, self._on_watch, self._on_refused)
+        connections = None if tls is None else TlsConnections(tls)
+        self._client = _client(
+            hosts, self._timeout_s, read_only, connections, self._on_watch, self._on_refused
+        )
         self._client.add_listener(self._on_state)
         self._client.start_async()
 
@@ -503,7 +508,7 @@ def _client(
     hosts: str,
     timeout_s: float,
     read_only: bool,
-    tls: dict[str, object],
+    tls: TlsConnections | None,
     on_watch: Callable[[int, str], None],
     on_refused: Callable[[], bool],
 ) -> "KazooClient":
@@ -533,8 +538,7 @@ def _client(
         timeout=timeout_s,
         read_only=read_only,
         connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
-        use_ssl=bool(tls),
-        **tls,
+        handler=new_handler(tls),
     )
     client._connection = Connection(client, client._conn_retry.copy(), logger=client.logger)
     return client

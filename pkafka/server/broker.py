@@ -11,21 +11,31 @@ import resource
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from pkafka.errors import ConfigError, PkafkaError, StorageError
 from pkafka.net.listener import AddressInUseError, bind_for_workers
+from pkafka.security.zookeeper_login import check_protection
+from pkafka.security.zookeeper_tls import zookeeper_tls
 from pkafka.server.config.broker_config import BrokerConfig, socket_buffer_bytes
+from pkafka.server.config.metrics_access import metrics_access
 from pkafka.server.control.adoption import AdoptionRefused, find_topics
 from pkafka.server.control.identity import IdentityConflict, check_directories
 from pkafka.server.ipc.child import CLEANER, CONTROL, worker_name
 from pkafka.server.limits.connection_limits import LimitSettings, SharedCounts
+from pkafka.server.limits.rate_table import RateTable
 from pkafka.server.limits.replication_quota import SharedReplicationRates
+from pkafka.server.metrics.access import PageAccess
 from pkafka.server.policies import Policies
 from pkafka.server.processes import cleaner, control, worker
 from pkafka.server.processes.supervisor import Supervisor
+from pkafka.server.processes.worker_setup import WorkerSetup
 from pkafka.server.replication.directory_moves import move_rate
+from pkafka.server.security import authorizer
+from pkafka.server.security.encryption import Encryption
+from pkafka.server.security.tickets import check_keytabs
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log_directory import LogDirectory
 
@@ -41,6 +51,8 @@ class StartRefused(PkafkaError):
     """The broker cannot start; the message is one line that says what to do."""
 
 
+CERTIFICATE_LEFT_MIN: Final = timedelta(days=7)
+"""The operator is told of a certificate that ends earlier."""
 FILES_OF_ACTIVE_SEGMENT: Final = 3
 FILES_BESIDES_PARTITIONS: Final = 1_000
 """Connections, files of inactive segments that are being read, what the process has anyway."""
@@ -76,8 +88,16 @@ def run_broker(
     try:
         limits = LimitSettings.of(config)
         Policies.check(config)
+        encryption = Encryption(config)
+        if config.zookeeper_connect is not None:
+            zookeeper_tls(config.originals)
+            check_protection(protects=config.zookeeper_set_acl)
+        authorizer.check(config)
+        check_keytabs(config)
+        PageAccess(metrics_access(config))
     except ConfigError as error:
         raise StartRefused(str(error)) from None
+    _warn_of_certificates(encryption)
     # First of all: this waits for the children of a broker that was killed, which still hold its ports.
     directories, unusable = _open_directories(config)
     _check_open_file_limit(config, directories)
@@ -87,11 +107,24 @@ def run_broker(
             _check_adoption(config, directories)
         else:
             _refuse_foreign_data(config, directories)
-        return _supervise(config, listeners, limits, directories, unusable, on_ready, adopt=adopt)
+        return _supervise(config, listeners, limits, encryption, directories, unusable, on_ready, adopt=adopt)
     finally:
         for listener in listeners:
             for sock in listener.sockets:
                 sock.close()
+
+
+def _warn_of_certificates(encryption: Encryption) -> None:
+    now = datetime.now(UTC)
+    for listener, end in encryption.expiries().items():
+        if end < now + CERTIFICATE_LEFT_MIN:
+            verb = "ended" if end < now else "ends"
+            log.warning(
+                "The certificate of the listener %s %s on %s: clients do not trust it after that",
+                listener,
+                verb,
+                end.strftime("%Y-%m-%d %H:%M UTC"),
+            )
 
 
 def raise_open_file_limit() -> None:
@@ -201,6 +234,7 @@ def _supervise(
     config: BrokerConfig,
     listeners: list[BoundListener],
     limits: LimitSettings,
+    encryption: Encryption,
     directories: list[LogDirectory],
     unusable: list[Path],
     on_ready: Callable[[Mapping[str, Any]], None],
@@ -220,6 +254,7 @@ def _supervise(
         store_file=directories[0].path / STORE_FILE,
         session_file=directories[0].path / SESSION_FILE,
         adopt=adopt,
+        encryption=encryption,
     )
     mains = {CONTROL: control.main(control_setup)}
     counts = SharedCounts(
@@ -229,12 +264,15 @@ def _supervise(
         rate_window_ms=config.quota_window_size_seconds * 1000,
     )
     replication_rates = SharedReplicationRates.of(config)
+    client_rates = RateTable(
+        samples=config.quota_window_num, window_ms=config.quota_window_size_seconds * 1000
+    )
     copying = move_rate(
         samples=config.alter_log_dirs_replication_quota_window_num,
         window_ms=config.alter_log_dirs_replication_quota_window_size_seconds * 1000,
     )
     for index in range(config.workers):
-        setup = worker.WorkerSetup(
+        setup = WorkerSetup(
             config=config,
             index=index,
             workers=config.workers,
@@ -245,7 +283,9 @@ def _supervise(
             unusable=unusable,
             clean=clean,
             replication_rates=replication_rates,
+            client_rates=client_rates,
             move_rate=copying,
+            encryption=encryption,
         )
         mains[worker_name(index)] = worker.main(setup)
     mains[CLEANER] = cleaner.main(

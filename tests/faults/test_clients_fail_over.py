@@ -44,6 +44,14 @@ def is_whole(cluster: Cluster) -> bool:
     return len(cluster.state(TOPIC).isr) == 3
 
 
+def knows_topic(wire: Wire) -> bool:
+    """Whether the broker has heard of the topic: the store has its ISR a moment earlier."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
+    answer = wire.call(request, METADATA_VERSION)
+    assert isinstance(answer, MetadataResponse)
+    return bool(answer.topics[0].partitions)
+
+
 def leaders_told(wire: Wire) -> tuple[int, ErrorCode, list[int]]:
     """The leader of the partition as one answer has it, its error, and the brokers that are told of."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
@@ -61,6 +69,7 @@ def test_nobody_is_sent_to_a_leader_that_is_dead(cluster: Cluster) -> None:
     cluster.create_topic(TOPIC, assignment={0: (victim, asked, controller)})
     wait_for(lambda: is_whole(cluster))
     with Wire(cluster.brokers[asked].bootstrap) as wire:
+        wait_for(lambda: knows_topic(wire))
         assert leaders_told(wire)[:2] == (victim, ErrorCode.NONE)
         office = family(processes_of(cluster.brokers[controller]))["control"]
         office.suspend()
@@ -89,6 +98,7 @@ def test_a_leader_one_of_whose_processes_dies_is_still_the_leader(cluster: Clust
     wait_for(lambda: is_whole(cluster))
     broker = processes_of(cluster.brokers[leader])
     with Wire(cluster.brokers[(leader + 1) % 3].bootstrap) as wire, ThreadPoolExecutor(1) as threads:
+        wait_for(lambda: knows_topic(wire))
         done = False
 
         def ask() -> set[int]:

@@ -2,18 +2,26 @@
 
 import asyncio
 import itertools
+import random
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from pkafka.errors import ConfigError, ProtocolError
 from pkafka.net.channel import Answered, Channel, ChannelError, open_channel
 from pkafka.protocol.headers import decode_response, encode_request
 from pkafka.protocol.schema import Message
+from pkafka.server.cluster.broker_login import OwnLogin, log_in, own_login
+from pkafka.server.cluster.link_tls import link_context
 from pkafka.server.cluster.metadata import Endpoint
 from pkafka.server.config.broker_config import BrokerConfig
 
 M = TypeVar("M", bound=Message)
 
 _DOUBLINGS_MAX: Final = 10
+_RENEWAL_AFTER: Final = (0.85, 0.95)
+"""The part of a session after which it is renewed, as in Kafka's clients."""
+_RENEWALS_APART_S: Final = 1.1
+"""Brokers refuse another login on a connection within a second of the one before."""
 
 
 class BrokerLink:
@@ -22,7 +30,7 @@ class BrokerLink:
     Args:
         endpoint: where the broker listens at the moment; None when that is unknown.
         client_id: what the requests say they come from.
-        config: of this broker: how long a connection may take, and the largest answer.
+        config: gives this broker's settings: how long a connection may take, how it is secured, and the largest answer.
         connect_timeout_ms: the longest wait for a connection, whatever ``config`` allows.
         receive_buffer_bytes: of the socket; None leaves it to the kernel, which adapts it.
     """
@@ -31,11 +39,16 @@ class BrokerLink:
         self,
         endpoint: Callable[[], Endpoint | None],
         client_id: str,
-        config: BrokerConfig,
+        config: Callable[[], BrokerConfig],
         *,
         connect_timeout_ms: int,
         receive_buffer_bytes: int | None = None,
     ) -> None:
+        self._login: OwnLogin | None = None
+        self._renewal_due_s: float | None = None
+        """When to log in again on the same connection, by the event loop's clock; None where that is not asked for."""
+        self._is_renewed = True
+        """False where a session, of a token that ends, is too short for that: a new connection takes its place."""
         self._endpoint = endpoint
         self._client_id = client_id
         self._config = config
@@ -68,8 +81,8 @@ class BrokerLink:
 
     async def ask_frame(self, request: Message, version: int, *, timeout_s: float) -> memoryview:
         """As :meth:`ask`; the answer as it came, header first, valid until the caller next waits for anything."""
-        channel = self._channel
-        if channel is None or channel.is_closed or self._endpoint() != self._reached:
+        channel = self._usable_channel()
+        if channel is None:
             async with self._connecting:
                 channel = await self._connected()
         return await channel.ask(self._frame(request, version), timeout_s=timeout_s)
@@ -78,13 +91,24 @@ class BrokerLink:
         """As :meth:`ask_frame` over the connection that there is, without a turn of the event loop before ``answered``.
 
         Returns:
-            False where a connection has to be made first; nothing is asked then.
+            False where a connection or a login has to be made first; nothing is asked then.
         """
-        channel = self._channel
-        if channel is None or channel.is_closed or self._endpoint() != self._reached:
+        channel = self._usable_channel()
+        if channel is None:
             return False
         channel.ask_then(self._frame(request, version), answered, timeout_s=timeout_s)
         return True
+
+    def _usable_channel(self) -> Channel | None:
+        """The connection, when it can be asked as it is."""
+        channel = self._channel
+        if channel is None or channel.is_closed or self._endpoint() != self._reached:
+            return None
+        return None if self._renewal_due_s is not None and self._is_renewal_due() else channel
+
+    def _is_renewal_due(self) -> bool:
+        due_s = self._renewal_due_s
+        return due_s is not None and asyncio.get_running_loop().time() >= due_s
 
     def _frame(self, request: Message, version: int) -> bytes:
         number = next(self._numbers) & 0x7FFFFFFF
@@ -95,15 +119,18 @@ class BrokerLink:
         if endpoint is None:
             self.close()
             raise ChannelError("The address of that broker is unknown")
-        if self._channel is not None and (self._channel.is_closed or endpoint != self._reached):
+        is_over = self._is_renewal_due() and not self._is_renewed
+        if self._channel is not None and (self._channel.is_closed or endpoint != self._reached or is_over):
             self.close()
         if self._channel is None:
             self._channel = await self._connect(endpoint)
             self._reached = endpoint
+        elif self._is_renewal_due():
+            await self._log_in(self._channel, self._connect_timeout_ms / 1000)
         return self._channel
 
     async def _connect(self, endpoint: Endpoint) -> Channel:
-        config = self._config
+        config = self._config()
         # Each failure in a row doubles the time, up to its maximum: a peer that accepts slowly is reached in the end.
         timeout_ms = min(
             config.socket_connection_setup_timeout_ms << min(self._failures, _DOUBLINGS_MAX),
@@ -111,19 +138,55 @@ class BrokerLink:
             self._connect_timeout_ms,
         )
         self._failures += 1
+        try:
+            tls = link_context(config, endpoint.listener)
+        except ConfigError as error:
+            raise ChannelError(f"No connection to other brokers can be secured: {error}") from error
         channel = await open_channel(
             endpoint.host,
             endpoint.port,
             timeout_s=timeout_ms / 1000,
             frame_bytes_max=config.socket_request_max_bytes,
             receive_buffer_bytes=self._receive_buffer_bytes,
+            tls=tls,
         )
+        self._login = own_login(config, endpoint.listener, endpoint.host)
+        await self._log_in(channel, timeout_ms / 1000)
         self._failures = 0
         return channel
+
+    async def _log_in(self, channel: Channel, timeout_s: float) -> None:
+        """Log in, or do so again before the session ends; the other broker must not be asked anything meanwhile."""
+        login = self._login
+        if login is None:
+            return
+
+        loop = asyncio.get_running_loop()
+        asked_s = loop.time()
+
+        async def ask(request: Message, version: int) -> Message:
+            nonlocal asked_s
+            asked_s = loop.time()
+            answer = await channel.ask(self._frame(request, version), timeout_s=timeout_s)
+            return decode_response(_key(request), version, answer)[1]
+
+        try:
+            lifetime_ms = await log_in(login, ask)
+        except (ChannelError, ProtocolError, asyncio.CancelledError):
+            channel.close()
+            raise
+        self._renewal_due_s = None
+        if lifetime_ms:
+            share = random.uniform(*_RENEWAL_AFTER)  # noqa: S311 - spreads renewals, guards nothing
+            after_s = lifetime_ms / 1000 * share
+            # The session began after the last question, however late its answer was read here.
+            self._renewal_due_s = asked_s + after_s
+            self._is_renewed = after_s >= _RENEWALS_APART_S
 
     def close(self) -> None:
         """Close the connection, if there is one; the next request makes another, as if there had been none."""
         self._failures = 0
+        self._renewal_due_s = None
         if self._channel is not None:
             self._channel.close()
             self._channel = None

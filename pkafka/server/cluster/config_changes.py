@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pkafka.coordination.store import ConnectionLossError, SessionExpiredError, StoreError, StoreFullError
-from pkafka.errors import ApiError, ErrorCode
+from pkafka.errors import ApiError, ConfigError, ErrorCode
 from pkafka.java.numbers import parse_int
 from pkafka.server.cluster.config_context import ConfigContext
+from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.broker_loggers import check_logger_changes
 from pkafka.server.config.dynamic import (
     Change,
@@ -18,6 +19,8 @@ from pkafka.server.config.dynamic import (
     check_broker_change,
     check_changes,
     check_topic_change,
+    for_store,
+    refused_store,
     unreadable_passwords,
     usable_broker_configs,
 )
@@ -68,11 +71,19 @@ replacing: Final = Mode(_replace, keeps_the_rest=False)
 
 
 async def change_all(
-    context: ConfigContext, resources: Sequence[ResourceChanges], mode: Mode, *, validate_only: bool
+    context: ConfigContext,
+    resources: Sequence[ResourceChanges],
+    mode: Mode,
+    *,
+    denial: Callable[[ResourceChanges], ErrorCode | None],
+    validate_only: bool,
 ) -> list[Result]:
     """Change every resource in turn; the result of one does not depend on the others.
 
     A resource that comes twice is refused both times.
+
+    Args:
+        denial: gives the code where the client may not change a resource.
     """
     seen = Counter((resource.type, resource.name) for resource in resources)
     results = []
@@ -81,6 +92,11 @@ async def change_all(
             if seen[resource.type, resource.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             check_changes(resource.changes)
+            _check_broker_name(context, resource)
+            code = denial(resource)
+            if code is not None:
+                results.append(Result(resource, code, None))
+                continue
             await _change(context, resource, mode, validate_only=validate_only)
             results.append(Result(resource, ErrorCode.NONE, None))
         except ApiError as error:
@@ -88,6 +104,12 @@ async def change_all(
         except StoreError as error:
             results.append(Result(resource, _code_of(error), f"The coordination store failed: {error}"))
     return results
+
+
+def _check_broker_name(context: ConfigContext, resource: ResourceChanges) -> None:
+    """Refuse another broker's name, which Kafka looks at before it looks at rights."""
+    if resource.type == ResourceType.BROKER and resource.name:
+        _check_node_id(context, resource.name, "Unexpected broker id, expected {}, but received {}")
 
 
 def _code_of(error: StoreError) -> ErrorCode:
@@ -137,23 +159,35 @@ async def _change_broker(
     context: ConfigContext, resource: ResourceChanges, mode: Mode, *, validate_only: bool
 ) -> None:
     per_broker = bool(resource.name)
-    if per_broker:
-        _check_node_id(context, resource.name, "Unexpected broker id, expected {}, but received {}")
     layers = context.configs.layers
 
+    encoder = context.configs.encoder
+
     def change(stored: dict[str, str]) -> Configs:
-        usable, _ = usable_broker_configs(stored, per_broker=per_broker)
+        usable, _ = usable_broker_configs(stored, per_broker=per_broker, encoder=encoder)
         configs = mode.apply(usable, resource.changes, broker_keys(), "broker")
-        check_broker_change(layers, configs, per_broker=per_broker)
+        changed = check_broker_change(
+            layers, configs, per_broker=per_broker, stores_passwords=encoder is not None
+        )
+        _check_stores(context, changed.current)
         context.policies.check_config_change(_facts(resource))
+        wanted = for_store(configs, stored, encoder)
         if not mode.keeps_the_rest:
-            return configs
+            return wanted
         named = {change.name for change in resource.changes}
-        kept = {name: text for name, text in unreadable_passwords(stored).items() if name not in named}
-        return {**kept, **configs}
+        unreadable = unreadable_passwords(stored, usable)
+        kept = {name: text for name, text in unreadable.items() if name not in named}
+        return {**kept, **wanted}
 
     name = str(context.broker_id) if per_broker else ALL_BROKERS
     await _write(context, BROKERS, name, change, validate_only=validate_only)
+
+
+def _check_stores(context: ConfigContext, config: BrokerConfig) -> None:
+    try:
+        context.check_stores(config)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, refused_store(error)) from error
 
 
 def _facts(resource: ResourceChanges) -> ConfigChangeFacts:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from pkafka.model import BrokerId
+from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.repository import ConfigRepository
 from pkafka.server.policies import Policies
 
@@ -48,6 +49,14 @@ class ConfigContext(Protocol):
     @property
     def policies(self) -> Policies:
         """What the operator allows; ask on the thread of the store."""
+        ...
+
+    def check_stores(self, config: BrokerConfig) -> None:
+        """Check that the stores of keys that other settings name can be used; reads files.
+
+        Raises:
+            ConfigError: they cannot.
+        """
         ...
 
     async def run(self, function: Callable[..., T], *args: object) -> T:

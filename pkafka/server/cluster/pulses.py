@@ -77,7 +77,7 @@ class Pulses:
         broker = self._metadata.brokers.get(broker_id)
         pulse = self._pulses.get(broker_id)
         if pulse is None and broker is not None and broker_id != self._broker_id:
-            pulse = self._pulses[broker_id] = _Pulse(broker, self._broker_id, self._config())
+            pulse = self._pulses[broker_id] = _Pulse(broker, self._broker_id, self._config)
         return pulse
 
     def _drop_gone(self, change: MetadataChange) -> None:
@@ -97,10 +97,10 @@ class Pulses:
 class _Pulse:
     """Asks one broker for a sign of life."""
 
-    def __init__(self, broker: BrokerInfo, asking: BrokerId, config: BrokerConfig) -> None:
+    def __init__(self, broker: BrokerInfo, asking: BrokerId, config: Callable[[], BrokerConfig]) -> None:
         self.broker = broker
         self._loop = asyncio.get_running_loop()
-        listener = config.inter_broker_listener_name
+        listener = config().inter_broker_listener_name
         self._link = BrokerLink(
             lambda: broker.endpoints.get(listener),
             f"broker-{asking}-pulse",

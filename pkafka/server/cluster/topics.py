@@ -5,7 +5,7 @@ the controller thread, one request after the other. Texts are those of Kafka 3.9
 """
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from pkafka.coordination.store import (
@@ -28,8 +28,9 @@ from pkafka.coordination.znodes import (
     TopicAssignment,
 )
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import BrokerId, TopicId, new_topic_id, topic_name_problem, topic_names_collide
+from pkafka.model import BrokerId, TopicId, topic_name_problem, topic_names_collide
 from pkafka.server.cluster.placement import place_replicas
+from pkafka.topic_ids import new_topic_id
 
 Assignments = Mapping[int, tuple[BrokerId, ...]]
 
@@ -175,7 +176,12 @@ def existing(store: Store, partitions: Iterable[tuple[str, int]]) -> list[tuple[
 
 
 def grow_topic(
-    store: Store, name: str, count: int, assignments: Sequence[tuple[BrokerId, ...]] | None, *, write: bool
+    store: Store,
+    name: str,
+    count: int,
+    assignments: Sequence[tuple[BrokerId, ...]] | None,
+    *,
+    accept: Callable[[int], None] | None,
 ) -> int:
     """Add partitions to a topic.
 
@@ -184,7 +190,7 @@ def grow_topic(
         name: of the topic.
         count: of partitions that it shall have.
         assignments: replicas of the added ones in order; None to have them placed.
-        write: False only checks.
+        accept: called with how many are added before they are written, and may raise; None only checks.
 
     Returns:
         How many partitions it has then (or would have).
@@ -220,7 +226,8 @@ def grow_topic(
     else:
         new = {first + index: replicas for index, replicas in enumerate(assignments)}
         _check_added(new, added, replication_factor, racks)
-    if write:
+    if accept is not None:
+        accept(added)
         grown = {
             **topic.partitions,
             **{number: PartitionAssignment(replicas) for number, replicas in new.items()},

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 from pkafka.errors import ConfigError
 from pkafka.java.properties import load_properties
+from pkafka.java.text import split, trim
+from pkafka.security.principal import Principal
 from pkafka.server.config.cores import usable_cores
 from pkafka.server.config.keys import broker_keys, topic_keys
 from pkafka.server.config.keys.values import Value, parse, render
@@ -53,6 +55,11 @@ _JAVA_CLASSES: Final = (
     "kafka.metrics.reporters",
     "security.providers",
 )
+
+SUPER_USERS: Final = "super.users"
+ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
+_OF_AUTHORIZER: Final = (SUPER_USERS, ALLOW_EVERYONE)
+"""Keys that Kafka does not list, since they belong to its AclAuthorizer."""
 
 _T = TypeVar("_T")
 
@@ -225,6 +232,32 @@ class BrokerConfig:
     zookeeper_set_acl = _Key("zookeeper.set.acl", bool)
     zookeeper_max_in_flight_requests = _Key("zookeeper.max.in.flight.requests", int)
 
+    # -- security --------------------------------------------------------------------------------------
+    @property
+    def super_users(self) -> frozenset[Principal]:
+        """Who may do everything where ACLs decide (a key of Kafka's AclAuthorizer).
+
+        Raises:
+            ConfigError: an entry is no principal.
+        """
+        text = self.originals.get(SUPER_USERS, "")
+        try:
+            return frozenset(Principal.parse(trim(one)) for one in split(text, ";")) if text else frozenset()
+        except ValueError as error:
+            raise ConfigError(SUPER_USERS, f"{error}; several are separated by semicolons", text) from None
+
+    @property
+    def allow_everyone_if_no_acl_found(self) -> bool:
+        """Whether clients may do what no ACL is about (a key of Kafka's AclAuthorizer).
+
+        Raises:
+            ConfigError: neither true nor false.
+        """
+        text = trim(self.originals.get(ALLOW_EVERYONE, "false")).lower()
+        if text not in ("true", "false"):
+            raise ConfigError(ALLOW_EVERYONE, "must be true or false", text)
+        return text == "true"
+
     # -- processes -------------------------------------------------------------------------------------
     @property
     def workers(self) -> int:
@@ -278,6 +311,11 @@ class BrokerConfig:
         return str(name).upper() if name else None
 
     @property
+    def controller_listener_name(self) -> str:
+        """The listener over which controllers and brokers talk to each other."""
+        return self.control_plane_listener_name or self.inter_broker_listener_name
+
+    @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:
         """Host or address to its own limit of connections."""
         name = "max.connections.per.ip.overrides"
@@ -304,6 +342,8 @@ class BrokerConfig:
         "alter.log.dirs.replication.quota.window.size.seconds", int
     )
     quota_window_num = _Key("quota.window.num", int)
+    controller_quota_window_num = _Key("controller.quota.window.num", int)
+    controller_quota_window_size_seconds = _Key("controller.quota.window.size.seconds", int)
     quota_window_size_seconds = _Key("quota.window.size.seconds", int)
     connections_max_idle_ms = _Key("connections.max.idle.ms", int)
     queued_max_requests = _Key("queued.max.requests", int)
@@ -457,7 +497,9 @@ def _unknown_key_warnings(originals: Mapping[str, str]) -> list[str]:
     return [
         f"{name}: no such configuration key; it is ignored"
         for name in originals
-        if name not in broker_keys() and not name.startswith(_FREE_PREFIXES)
+        if name not in broker_keys()
+        and not name.startswith(_FREE_PREFIXES)
+        and not (name in _OF_AUTHORIZER and originals.get("authorizer.class.name", "").strip())
     ]
 
 

@@ -15,9 +15,11 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pkafka.errors import ApiError, ConfigError, ErrorCode
+from pkafka.security.password_encoder import PasswordEncoder, PasswordError
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.keys import ConfigKey, broker_keys, broker_synonyms, topic_keys
 from pkafka.server.config.keys.values import Value, kafka_message, parse, parse_list
+from pkafka.server.config.listener_keys import is_of_logins, wrong_value
 
 
 class ResourceType(IntEnum):
@@ -179,10 +181,17 @@ def _overlay(configs: dict[str, str], over: Configs) -> None:
         configs[name] = text
 
 
-def usable_broker_configs(stored: Configs, *, per_broker: bool) -> tuple[dict[str, str], list[str]]:
+def usable_broker_configs(
+    stored: Configs, *, per_broker: bool, encoder: PasswordEncoder | None = None
+) -> tuple[dict[str, str], list[str]]:
     """Return the stored dynamic settings that can be applied, and for each other one a sentence for the log.
 
     Another version or a person may have written the node. A bad entry must not keep a broker from starting.
+
+    Args:
+        stored: as stored, passwords encrypted.
+        per_broker: whether they are of one broker.
+        encoder: reads passwords; None: they cannot be read.
     """
     usable: dict[str, str] = {}
     problems: list[str] = []
@@ -190,7 +199,11 @@ def usable_broker_configs(stored: Configs, *, per_broker: bool) -> tuple[dict[st
         try:
             check_broker_names({name: text}, per_broker=per_broker)
             if _is_password(name):
-                raise ConfigError(name, "stored passwords cannot be read: there is no password encoder")
+                if encoder is None:
+                    raise ConfigError(name, "cannot be read: password.encoder.secret is not set")
+                text = encoder.decode(text)
+        except PasswordError as error:
+            problems.append(f"dynamic setting ignored: {name}: {error}")
         except ConfigError as error:
             problems.append(f"dynamic setting ignored: {error}")
         else:
@@ -213,9 +226,34 @@ def usable_topic_configs(stored: Configs) -> tuple[dict[str, str], list[str]]:
     return usable, problems
 
 
-def unreadable_passwords(stored: Configs) -> dict[str, str]:
-    """The stored secrets, which a change to other settings must not drop although they cannot be read here."""
-    return {name: text for name, text in stored.items() if _is_password(name)}
+def unreadable_passwords(stored: Configs, usable: Configs) -> dict[str, str]:
+    """The stored secrets that a change to other settings must not drop although they cannot be read here."""
+    return {name: text for name, text in stored.items() if _is_password(name) and name not in usable}
+
+
+def for_store(configs: Configs, stored: Configs, encoder: PasswordEncoder | None) -> dict[str, str]:
+    """Settings as they are stored: passwords encrypted, as before where they have not changed.
+
+    Args:
+        configs: that are to be stored.
+        stored: what is stored now.
+        encoder: None: there are no passwords among them.
+    """
+    if encoder is None:
+        return dict(configs)
+    return {
+        name: _encoded(text, stored.get(name), encoder) if _is_password(name) else text
+        for name, text in configs.items()
+    }
+
+
+def _encoded(password: str, stored: str | None, encoder: PasswordEncoder) -> str:
+    try:
+        if stored is not None and encoder.decode(stored) == password and not encoder.is_old(stored):
+            return stored
+    except PasswordError:
+        pass  # whatever it was, it is replaced
+    return encoder.encode(password)
 
 
 def _is_password(name: str) -> bool:
@@ -267,8 +305,10 @@ def _is_per_broker(name: str) -> bool:
     return key is not None and key.update_mode == "per-broker"
 
 
-def check_broker_change(layers: BrokerLayers, configs: Configs, *, per_broker: bool) -> BrokerLayers:
-    """The layers after one dynamic layer is replaced by ``configs``.
+def check_broker_change(
+    layers: BrokerLayers, configs: Configs, *, per_broker: bool, stores_passwords: bool = False
+) -> BrokerLayers:
+    """The layers after one dynamic layer is replaced by ``configs``, in which passwords are readable.
 
     Raises:
         ApiError: INVALID_REQUEST with the sentence that Kafka answers when the change is not legal.
@@ -276,11 +316,13 @@ def check_broker_change(layers: BrokerLayers, configs: Configs, *, per_broker: b
     try:
         check_broker_names(configs, per_broker=per_broker)
         for name in configs:
-            if _is_password(name) and configs[name] != layers.layer(per_broker=per_broker).get(name):
-                sentence = f"Password config {name} cannot be stored: this broker has no password encoder."
+            is_new = configs[name] != layers.layer(per_broker=per_broker).get(name)
+            if is_new and not stores_passwords and _is_password(name):
+                sentence = f"Password config {name} cannot be stored: password.encoder.secret is not set."
                 raise DynamicConfigError(name, sentence)
+        _check_listener_values(layers, configs)
         changed = layers.with_layer(configs, per_broker=per_broker)
-        _check_reconfiguration(layers.current, changed.current)
+        _check_reconfiguration(layers, changed.current)
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, _sentence(error)) from error
     return changed
@@ -290,8 +332,9 @@ def _sentence(error: ConfigError) -> str:
     return error.problem if isinstance(error, DynamicConfigError) else kafka_message(error)
 
 
-def _check_reconfiguration(old: BrokerConfig, new: BrokerConfig) -> None:
+def _check_reconfiguration(layers: BrokerLayers, new: BrokerConfig) -> None:
     """Check the step from one configuration to the next, as the parts of a broker do that follow a change."""
+    old = layers.current
     for name in (*_THREAD_KEYS, "log.cleaner.threads"):
         before, after = old.get(name), new.get(name)
         assert isinstance(before, int)
@@ -306,12 +349,21 @@ def _check_reconfiguration(old: BrokerConfig, new: BrokerConfig) -> None:
     if _has_listener_change(old, new):
         for listener in new.listeners:
             prefix = f"listener.name.{listener.name.lower()}."
-            if _fixed_listener_configs(old, prefix) != _fixed_listener_configs(new, prefix):
+            # Kafka compares with the broker's file, so a setting that an earlier change has brought counts too.
+            if _fixed_listener_configs(layers.static, prefix) != _fixed_listener_configs(new, prefix):
                 problem = (
                     f"Configs cannot be updated dynamically for existing listener ListenerName({listener.name}),"
                     " restart broker or create a new listener for update"
                 )
                 raise _refused_step(prefix, problem)
+
+
+def _check_listener_values(layers: BrokerLayers, configs: Configs) -> None:
+    """Check what stands behind the prefixes of listeners whose connections are secured."""
+    for listener in layers.static.listeners:
+        problem = wrong_value(configs, listener.name) if listener.security_protocol != "PLAINTEXT" else None
+        if problem is not None:
+            raise _refused_step(listener.name, problem)
 
 
 def _check_connection_limits(old: BrokerConfig, new: BrokerConfig) -> None:
@@ -384,12 +436,21 @@ def _refused_step(name: str, problem: str) -> DynamicConfigError:
     return DynamicConfigError(name, sentence)
 
 
+def refused_store(error: ConfigError) -> str:
+    """The sentence for a store of keys that cannot take the place of the one in use; scripts match on its beginning."""
+    part = "SaslChannelBuilder" if error.key.endswith("sasl.jaas.config") else "SSLFactory"
+    problem = f"Validation of dynamic config update of {part} failed: {error}"
+    return _refused_step(error.key, problem).problem
+
+
 def _fixed_listener_configs(config: BrokerConfig, prefix: str) -> dict[str, str]:
     changeable = (*_SECURITY_KEYS, *_CLUSTER_WIDE_LISTENER_KEYS)
     return {
         name: text
         for name, text in config.originals.items()
-        if name.startswith(prefix) and name.removeprefix(prefix) not in changeable
+        if name.startswith(prefix)
+        and (own := name.removeprefix(prefix)) not in changeable
+        and not is_of_logins(own)
     }
 
 

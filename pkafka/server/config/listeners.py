@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pkafka.server.config.broker_config import BrokerConfig
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS: Final = ("PLAINTEXT",)
+ENCRYPTED_PROTOCOLS: Final = ("SSL", "SASL_SSL")
+SERVED_PROTOCOLS: Final = SECURITY_PROTOCOLS
 """The protocols that this version serves. All others are refused: a listener that ignored its protocol would be
 open."""
 
@@ -108,6 +109,10 @@ def _check_protocols(config: "BrokerConfig") -> None:
                 f" {', '.join(SERVED_PROTOCOLS)} only"
             )
             raise ConfigError("listeners", problem, config.get("listeners"))
+        if listener.security_protocol in ENCRYPTED_PROTOCOLS:
+            from pkafka.server.config.listener_tls import listener_tls  # brings OpenSSL along
+
+            listener_tls(config, listener)
 
 
 def _check_unique(key: str, listeners: tuple[Listener, ...], text: str, *, ports: bool) -> None:

@@ -10,21 +10,14 @@ Everything here runs on the thread that may use the store; only :attr:`ConfigRep
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 from pkafka.clock import Clock
+from pkafka.coordination.change_notes import FollowedNotes
 from pkafka.coordination.entity_configs import update_config
-from pkafka.coordination.store import (
-    NodeExistsError,
-    NoNodeError,
-    Store,
-    StoreError,
-    Watch,
-    WatchEvent,
-)
+from pkafka.coordination.store import NoNodeError, Stat, Store
 from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.coordination.znodes import (
     CONFIG_CHANGES,
@@ -34,23 +27,28 @@ from pkafka.coordination.znodes import (
 )
 from pkafka.errors import ConfigError
 from pkafka.model import BrokerId
+from pkafka.security.password_encoder import is_encoded
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.dynamic import (
     NO_CONFIGS,
     BrokerLayers,
     Configs,
+    for_store,
     usable_broker_configs,
     usable_topic_configs,
 )
+from pkafka.server.config.passwords import password_encoder
 
 TOPICS: Final = "topics"
 BROKERS: Final = "brokers"
+USERS: Final = "users"
+CLIENTS: Final = "clients"
+IPS: Final = "ips"
 ALL_BROKERS: Final = DEFAULT_ENTITY
 
-NOTE_EXPIRY_MS: Final = 15 * 60 * 1000
-
 _NOTE_PREFIX: Final = ConfigChange.create_path().rpartition("/")[2]
-_NOTES_PER_PURGE: Final = 500
+_PAIR: Final = "/clients/"
+"""Stands between the names of a user and a client that have settings together."""
 
 ChangeCallback = Callable[[str, str, Configs], None]
 """(entity type, entity name, its settings now); the type is 'topics', 'brokers', 'users', 'clients' or 'ips'."""
@@ -59,7 +57,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class ConfigRepository:
-    """The dynamic settings of all topics and of this broker.
+    """The dynamic settings of all topics, users, clients and addresses, and of this broker.
 
     Args:
         static: the broker's own file, under the dynamic layers.
@@ -79,17 +77,18 @@ class ConfigRepository:
         post: Callable[[Callable[[], None]], None],
     ) -> None:
         self._broker_name = str(broker_id)
-        self._clock = clock
         self._on_change = on_change
-        self._post = post
-        self._store: Store | None = None
-        self._watch: Watch | None = None
-        self._last_note = ""
+        self._notes = FollowedNotes(
+            "settings", (CONFIG_CHANGES,), _NOTE_PREFIX, clock, read=self._read_changed, post=post
+        )
         self._topics: dict[str, Configs] = {}
         self._deleted: set[str] = set()
+        self._others: dict[str, dict[str, Configs]] = {USERS: {}, CLIENTS: {}, IPS: {}}
         self._stored_broker: Configs = NO_CONFIGS
         self._stored_cluster: Configs = NO_CONFIGS
         self._layers = BrokerLayers(static)
+        self.encoder: Final = password_encoder(static)
+        """Reads and writes passwords among the settings of brokers; None where no secret for that is set."""
 
     @property
     def layers(self) -> BrokerLayers:
@@ -104,6 +103,26 @@ class ConfigRepository:
         """A copy of the settings of all topics that have any."""
         return dict(self._topics)
 
+    def entities(self, entity_type: str) -> Mapping[str, Configs]:
+        """A copy of the settings of all users, clients or addresses that have any, values as stored.
+
+        Args:
+            entity_type: 'users', 'clients' or 'ips'.
+
+        Returns:
+            The settings by the entity's name, sanitized as in its path; also ``USER/clients/CLIENT`` among users.
+        """
+        return dict(self._others[entity_type])
+
+    def load_entities(self, entity_type: str) -> Mapping[str, Configs]:
+        """The same, read afresh.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        self._load_others(self._notes.store(), entity_type, self._others[entity_type])
+        return self.entities(entity_type)
+
     def start(self, store: Store) -> None:
         """Load everything from ``store`` and follow its changes; again with each new session.
 
@@ -112,24 +131,33 @@ class ConfigRepository:
         Raises:
             StoreError: the store failed.
         """
-        self.stop()
-        self._store = store
-        _ensure(store, CONFIG_CHANGES)
-        self._watch = store.watch_children(CONFIG_CHANGES, self._notes_changed)
-        # A later change leaves a newer note; earlier changes are read below.
-        self._last_note = max(_notes(store), default="")
+        self._notes.begin(store, (CONFIG_CHANGES,))
         self._reload(BROKERS, ALL_BROKERS)
         self._reload(BROKERS, self._broker_name)
+        self._leave_old_secret()
         stored = _children(store, "/config/topics")
         self.load_topics({*stored, *self._topics})
-        self._purge(store)
+        for entity_type, known in self._others.items():
+            self._load_others(store, entity_type, known)
+        self._notes.purge()
+
+    def _leave_old_secret(self) -> None:
+        """Encrypt passwords anew that password.encoder.old.secret has encrypted."""
+        encoder = self.encoder
+        if encoder is None:
+            return
+        old = [text for text in self._stored_broker.values() if is_encoded(text) and encoder.is_old(text)]
+        if old:
+            readable, _ = usable_broker_configs(self._stored_broker, per_broker=True, encoder=encoder)
+            self.update(
+                BROKERS,
+                self._broker_name,
+                lambda stored: {**stored, **for_store(readable, stored, encoder)},
+            )
 
     def stop(self) -> None:
         """Stop following; what was loaded stays readable."""
-        if self._watch is not None:
-            self._watch.unwatch()
-            self._watch = None
-        self._store = None
+        self._notes.stop()
 
     def load_topics(self, names: Iterable[str]) -> dict[str, Configs]:
         """Read the settings of topics afresh, for topics that are new on this broker or described to a client.
@@ -142,7 +170,7 @@ class ConfigRepository:
         """
         wanted = sorted(set(names))
         self._deleted.difference_update(wanted)
-        found = self._require_store().get_many([EntityConfig.path(TOPICS, name) for name in wanted])
+        found = self._notes.store().get_many([EntityConfig.path(TOPICS, name) for name in wanted])
         loaded: dict[str, Configs] = {}
         for name, node in zip(wanted, found, strict=True):
             configs = _decode(EntityConfig.path(TOPICS, name), node[0]) if node is not None else {}
@@ -169,8 +197,8 @@ class ConfigRepository:
         """Change the stored settings of an entity and leave a note; no other change is lost.
 
         Args:
-            entity_type: 'topics' or 'brokers'.
-            entity_name: of the topic, the broker's id, or '<default>'.
+            entity_type: 'topics', 'brokers', 'users', 'clients' or 'ips'.
+            entity_name: of the topic, the broker's id, or '<default>'; of others as in :meth:`entities`.
             change: gives the new settings for the stored ones; may raise, and may run again after a conflict.
 
         Returns:
@@ -179,7 +207,7 @@ class ConfigRepository:
         Raises:
             StoreError: the store failed; after a lost connection the change may still be made.
         """
-        configs = update_config(self._require_store(), entity_type, entity_name, change, decode=_decode)
+        configs = update_config(self._notes.store(), entity_type, entity_name, change, decode=_decode)
         # The note reaches this broker too; reading now lets the next request see its predecessor's work.
         self._reload(entity_type, entity_name)
         return configs
@@ -191,79 +219,73 @@ class ConfigRepository:
             StoreError: the store failed.
         """
         path = EntityConfig.path(entity_type, entity_name)
-        node = self._require_store().get_many([path])[0]
+        node = self._notes.store().get_many([path])[0]
         return _decode(path, node[0]) if node is not None else {}
 
     def process_notes(self) -> None:
-        """Apply the changes whose notes came since the last call, then remove the notes that are old.
+        """Apply the changes whose notes came since the last call, then remove the notes that are old."""
+        self._notes.process()
 
-        A failure of the store is logged: the next note, or the next session, brings what was missed.
-        """
-        store = self._store
-        if store is None:
-            return
-        try:
-            fresh = [name for name in _notes(store) if name > self._last_note]
-            for entity in self._entities(store, fresh):
-                self._reload(*entity)
-            self._last_note = max(fresh, default=self._last_note)
-            self._purge(store)
-        except StoreError as error:
-            _LOG.warning("cannot follow configuration changes: %s", error)
+    def _read_changed(self, _store: Store, notes: Sequence[bytes]) -> None:
+        for entity in self._entities(notes):
+            self._reload(*entity)
 
-    def _notes_changed(self, _: WatchEvent) -> None:
-        self._post(self.process_notes)
-
-    def _require_store(self) -> Store:
-        if self._store is None:
-            raise StoreError(CONFIG_CHANGES, "there is no session with the coordination store")
-        return self._store
-
-    def _entities(self, store: Store, notes: list[str]) -> Iterable[tuple[str, str]]:
+    def _entities(self, notes: Iterable[bytes]) -> Iterable[tuple[str, str]]:
         """The entities that ``notes`` name, each once, in order."""
         found: dict[tuple[str, str], None] = {}
-        for name, node in zip(
-            notes, store.get_many([f"{CONFIG_CHANGES}/{name}" for name in notes]), strict=True
-        ):
-            if node is None:
-                continue
+        for data in notes:
             try:
-                entity_type, _, entity_name = ConfigChange.decode(node[0]).entity_path.partition("/")
+                entity_type, _, entity_name = ConfigChange.decode(data).entity_path.partition("/")
                 found[entity_type, entity_name] = None
             except ZnodeFormatError as error:
-                _LOG.error("configuration change note %s is skipped: %s", name, error)
+                _LOG.error("a configuration change note is skipped: %s", error)
         return found
-
-    def _purge(self, store: Store) -> None:
-        """Remove old notes, oldest first, and stop at the first young one."""
-        expired_ms = self._clock.now_ms() - NOTE_EXPIRY_MS
-        names = _notes(store)[:_NOTES_PER_PURGE]
-        nodes = store.get_many([f"{CONFIG_CHANGES}/{name}" for name in names])
-        for name, node in zip(names, nodes, strict=True):
-            if node is None:
-                continue
-            if node[1].ctime_ms >= expired_ms:
-                break
-            try:
-                store.delete(f"{CONFIG_CHANGES}/{name}")
-            except NoNodeError:
-                continue  # another broker was faster
 
     def _reload(self, entity_type: str, entity_name: str) -> None:
         try:
-            node = self._require_store().get_many([EntityConfig.path(entity_type, entity_name)])[0]
+            node = self._notes.store().get_many([EntityConfig.path(entity_type, entity_name)])[0]
         except ValueError:
             _LOG.error(
                 "configuration change note of '%s/%s' is skipped: no such path", entity_type, entity_name
             )
             return
-        configs = _decode(EntityConfig.path(entity_type, entity_name), node[0]) if node is not None else {}
+        configs = _decoded(entity_type, entity_name, node)
         if entity_type == TOPICS:
             self._set_topic(entity_name, configs)
         elif entity_type == BROKERS:
             self._set_broker(entity_name, configs)
+        elif entity_type in self._others:
+            self._set_other(entity_type, entity_name, configs)
         else:
-            self._on_change(entity_type, entity_name, configs)
+            _LOG.error(
+                "configuration change note of '%s/%s' is skipped: no such type", entity_type, entity_name
+            )
+
+    def _load_others(self, store: Store, entity_type: str, known: Mapping[str, Configs]) -> None:
+        root = EntityConfig.path(entity_type, "")[:-1]
+        names = sorted({*_children(store, root), *(name for name in known if _PAIR not in name)})
+        nodes = store.get_many([EntityConfig.path(entity_type, name) for name in names])
+        pairs = {name for name in known if _PAIR in name}
+        for name, node in zip(names, nodes, strict=True):
+            self._set_other(entity_type, name, _decoded(entity_type, name, node))
+            if node is not None and node[1].num_children:
+                pairs.update(
+                    f"{name}{_PAIR}{client}" for client in _children(store, f"{root}/{name}{_PAIR[:-1]}")
+                )
+        ordered = sorted(pairs)
+        nodes = store.get_many([EntityConfig.path(entity_type, name) for name in ordered])
+        for name, node in zip(ordered, nodes, strict=True):
+            self._set_other(entity_type, name, _decoded(entity_type, name, node))
+
+    def _set_other(self, entity_type: str, name: str, configs: Configs) -> None:
+        known = self._others[entity_type]
+        if configs == known.get(name, NO_CONFIGS):
+            return
+        if configs:
+            known[name] = MappingProxyType(dict(configs))
+        else:
+            del known[name]
+        self._on_change(entity_type, name, configs)
 
     def _set_topic(self, name: str, configs: Configs) -> None:
         usable, problems = usable_topic_configs(configs)
@@ -287,7 +309,7 @@ class ConfigRepository:
             self._stored_broker = configs
         else:
             self._stored_cluster = configs
-        usable, problems = usable_broker_configs(configs, per_broker=per_broker)
+        usable, problems = usable_broker_configs(configs, per_broker=per_broker, encoder=self.encoder)
         for problem in problems:
             _LOG.error("%s: %s", EntityConfig.path(BROKERS, name), problem)
         layers = self._layers.with_layer(usable, per_broker=per_broker)
@@ -300,11 +322,6 @@ class ConfigRepository:
         self._on_change(BROKERS, name, usable)
 
 
-def _notes(store: Store) -> list[str]:
-    """The names of the notes, oldest first."""
-    return sorted(name for name in store.children(CONFIG_CHANGES) if name.startswith(_NOTE_PREFIX))
-
-
 def _children(store: Store, path: str) -> list[str]:
     try:
         return store.children(path)
@@ -312,9 +329,8 @@ def _children(store: Store, path: str) -> list[str]:
         return []
 
 
-def _ensure(store: Store, path: str) -> None:
-    with suppress(NodeExistsError):
-        store.create(path, b"", make_parents=True)
+def _decoded(entity_type: str, entity_name: str, node: tuple[bytes, Stat] | None) -> dict[str, str]:
+    return _decode(EntityConfig.path(entity_type, entity_name), node[0]) if node is not None else {}
 
 
 def _decode(path: str, data: bytes) -> dict[str, str]:

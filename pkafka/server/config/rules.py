@@ -13,6 +13,9 @@ from pkafka.errors import ConfigError
 from pkafka.server.config.keys import broker_keys, broker_synonyms
 from pkafka.server.config.keys.values import interim_release
 from pkafka.server.config.listeners import check_listeners
+from pkafka.server.config.metrics_access import metrics_access
+from pkafka.server.config.passwords import password_encoder
+from pkafka.server.config.sasl import check_sasl
 
 if TYPE_CHECKING:
     from pkafka.server.config.broker_config import BrokerConfig
@@ -30,6 +33,7 @@ _ABSENT: Final = (
 """Switches of features that are missing. The features' other settings are accepted, as Kafka accepts them while it is
 off."""
 
+_AUTHORIZER_STORE: Final = "authorizer.zookeeper.url"
 _POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 """Classes of Python; policies.py finds them."""
 _KAFKAS_OWN: Final = "org.apache.kafka."
@@ -78,9 +82,12 @@ def check_config(config: "BrokerConfig") -> None:
     _check_logs(config)
     _check_replication(config)
     check_listeners(config)
+    check_sasl(config)
+    metrics_access(config)
     _check_network(config)
     _check_groups(config)
     _check_formats(config)
+    password_encoder(config)
 
 
 def _check_mode(config: "BrokerConfig") -> None:
@@ -103,13 +110,18 @@ def _check_mode(config: "BrokerConfig") -> None:
     for name, problem in _ABSENT:
         if config.get(name):
             raise ConfigError(name, f"{problem}; remove the key to run without", config.originals[name])
-    authorizer = config.originals.get("authorizer.class.name", "").strip()
-    if authorizer:
-        raise ConfigError(
-            "authorizer.class.name",
-            "pkafka has no authorizer yet; remove the key to run without ACLs",
-            authorizer,
-        )
+    _check_authorizer(config)
+
+
+def _check_authorizer(config: "BrokerConfig") -> None:
+    """Check the keys of Kafka's AclAuthorizer; authorizer.py finds the class."""
+    if not config.originals.get("authorizer.class.name", "").strip():
+        return
+    _ = config.super_users, config.allow_everyone_if_no_acl_found
+    url = config.originals.get(_AUTHORIZER_STORE, "").strip()
+    if url and url != config.zookeeper_connect:
+        problem = "ACLs are kept where zookeeper.connect says; remove the key"
+        raise ConfigError(_AUTHORIZER_STORE, problem, url)
 
 
 def _check_kraft_list(config: "BrokerConfig", name: str) -> None:
@@ -155,11 +167,8 @@ def _check_zookeeper(config: "BrokerConfig") -> None:
         raise ConfigError("zookeeper.connect", problem, config.zookeeper_connect)
     # An operator that sets these relies on them. Without them the broker would let in what it was told to keep out.
     for name, problem in (
-        (
-            "zookeeper.set.acl",
-            "pkafka does not authenticate itself to ZooKeeper, so its nodes could not be its own",
-        ),
-        ("zookeeper.ssl.client.enable", "pkafka talks to ZooKeeper without TLS only"),
+        ("zookeeper.ssl.crl.enable", "pkafka looks at no list of certificates that are revoked"),
+        ("zookeeper.ssl.ocsp.enable", "pkafka asks no service whether a certificate is revoked"),
     ):
         if config.get(name):
             raise ConfigError(name, f"{problem}; remove the key to run without", config.get(name))

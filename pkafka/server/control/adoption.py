@@ -18,20 +18,14 @@ from typing import Final, NamedTuple
 from pkafka.coordination.store import CreateOp, Op, SetOp, Store
 from pkafka.coordination.znodes import EntityConfig, PartitionAssignment, PartitionState, TopicAssignment
 from pkafka.errors import PkafkaError
-from pkafka.model import (
-    BrokerId,
-    LeaderEpoch,
-    TopicId,
-    TopicPartition,
-    new_topic_id,
-    topic_id_text,
-)
+from pkafka.model import BrokerId, LeaderEpoch, TopicId, TopicPartition, topic_id_text
 from pkafka.server.cluster.internal_topics import shape_of
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.storage.files import OsFiles
 from pkafka.storage.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from pkafka.storage.log_directory import DirectoryKind, LogDirectory
 from pkafka.storage.partition_metadata import read_topic_id
+from pkafka.topic_ids import new_topic_id
 
 log = logging.getLogger(__name__)
 

@@ -14,29 +14,45 @@ from pkafka.server.cluster.producer_ids import ProducerIds
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.broker_loggers import ProcessLoggers
 from pkafka.server.config.repository import ConfigRepository
+from pkafka.server.control.acl_keeper import AclKeeper
 from pkafka.server.control.local_channels import LocalChannels
 from pkafka.server.control.this_broker import ThisBroker
+from pkafka.server.control.token_keeper import TokenKeeper
 from pkafka.server.controller.controller import Controller
 from pkafka.server.handlers import (
     allocate_producer_ids,
+    alter_client_quotas,
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    alter_user_scram_credentials,
     controlled_shutdown,
+    create_acls,
+    create_delegation_token,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_topics,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
+    describe_delegation_token,
+    describe_user_scram_credentials,
     elect_leaders,
+    expire_delegation_token,
     incremental_alter_configs,
     leader_and_isr,
     list_partition_reassignments,
+    renew_delegation_token,
     stop_replica,
     update_features,
     update_metadata,
 )
+from pkafka.server.limits.mutation_quotas import Mutations
 from pkafka.server.policies import Policies
+from pkafka.server.security.authorizer import Authorizer, rights_of
+from pkafka.server.security.rights import UNLIMITED, Rights
+from pkafka.server.security.tickets import check_keytabs
 from pkafka.server.serving.context import NO_CALLER, Caller
 
 T = TypeVar("T")
@@ -55,12 +71,22 @@ HANDLERS: Final[Mapping[int, ControlHandler]] = {
     ApiKey.ALTER_CONFIGS: alter_configs.handle,
     ApiKey.CREATE_PARTITIONS: create_partitions.handle,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_user_scram_credentials.handle,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials.handle,
     ApiKey.UPDATE_FEATURES: update_features.handle,
     ApiKey.ELECT_LEADERS: elect_leaders.handle,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_client_quotas.handle,
+    ApiKey.ALTER_CLIENT_QUOTAS: alter_client_quotas.handle,
     ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
+    ApiKey.CREATE_ACLS: create_acls.handle,
+    ApiKey.DELETE_ACLS: delete_acls.handle,
+    ApiKey.CREATE_DELEGATION_TOKEN: create_delegation_token.handle,
+    ApiKey.RENEW_DELEGATION_TOKEN: renew_delegation_token.handle,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: expire_delegation_token.handle,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: describe_delegation_token.handle,
 }
 
 
@@ -87,6 +113,24 @@ class ControlRequestContext:
     @property
     def listener_name(self) -> str:
         return self.caller.listener
+
+    @property
+    def rights(self) -> Rights:
+        if self.caller is NO_CALLER:
+            return UNLIMITED
+        return rights_of(self._broker.authorizer, self.caller.principal, self.caller.host)
+
+    @property
+    def authorizer(self) -> Authorizer | None:
+        return self._broker.authorizer
+
+    @property
+    def acls(self) -> AclKeeper | None:
+        return self._broker.acls
+
+    @property
+    def tokens(self) -> TokenKeeper | None:
+        return self._broker.tokens
 
     @property
     def store(self) -> Store:
@@ -136,11 +180,19 @@ class ControlRequestContext:
     def broker_epoch(self) -> BrokerEpoch:
         return self._broker.broker_epoch
 
+    def mutations(self, *, is_strict: bool) -> Mutations:
+        caller = self.caller
+        return self._broker.mutations.of(caller.principal.name, caller.client_id or "", is_strict=is_strict)
+
     def is_stale(self, broker_epoch: BrokerEpoch) -> bool:
         return NO_EPOCH < broker_epoch < self._broker.broker_epoch
 
     async def carry_out(self, request: ControlRequest) -> ControlResponse:
         return await self._channels.carry_out(request)
+
+    def check_stores(self, config: BrokerConfig) -> None:
+        self._broker.encryption.check(config)
+        check_keytabs(config, self._broker.config)
 
     async def run(self, function: Callable[..., T], *args: object) -> T:
         """Call ``function`` on the controller thread, in its turn, and give back what it returns or raises."""

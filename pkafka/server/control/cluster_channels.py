@@ -85,7 +85,7 @@ class ClusterChannels:
                 died = partial(self._on_death, broker)
                 self._sentinels[broker] = info, Sentinel([*info.endpoints.values()], died)
         config = self._config()
-        listener = config.control_plane_listener_name or config.inter_broker_listener_name
+        listener = config.controller_listener_name
         for broker, info in others.items():
             endpoint = info.endpoints.get(listener)
             if endpoint is None and (broker not in self._queues or self._queues[broker].endpoint is not None):
@@ -97,24 +97,29 @@ class ClusterChannels:
             if broker in self._queues:
                 self._queues[broker].endpoint = endpoint
             else:
-                self._queues[broker] = _RemoteQueue(broker, endpoint, str(self._broker_id), config)
+                self._queues[broker] = _RemoteQueue(broker, endpoint, str(self._broker_id), self._config)
 
 
 class _RemoteQueue:
     """Sends requests to one other broker, in order, each after the answer to the one before."""
 
     def __init__(
-        self, broker_id: BrokerId, endpoint: Endpoint | None, client_id: str, config: BrokerConfig
+        self,
+        broker_id: BrokerId,
+        endpoint: Endpoint | None,
+        client_id: str,
+        config: Callable[[], BrokerConfig],
     ) -> None:
+        now = config()
         self.endpoint = endpoint
         self._broker_id = broker_id
         self._link = BrokerLink(
             lambda: self.endpoint,
             client_id,
             config,
-            connect_timeout_ms=config.controller_socket_timeout_ms,
+            connect_timeout_ms=now.controller_socket_timeout_ms,
         )
-        self._timeout_s = config.request_timeout_ms / 1000
+        self._timeout_s = now.request_timeout_ms / 1000
         self._waiting: asyncio.Queue[tuple[ControlRequest, OnResponse]] = asyncio.Queue()
         self._task = lifeline.vital(asyncio.get_running_loop().create_task(self._run()))
 

@@ -23,7 +23,7 @@ from pkafka.server.handlers import create_topics
 from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Handler, Payload, Peer
 from pkafka.server.ipc.words import IsrAnswer, ProposedIsr, StoreCommit, StoreFetch
-from pkafka.server.serving.context import Forwarded
+from pkafka.server.serving.context import NO_CALLER, Caller, Forwarded
 
 log = logging.getLogger(__name__)
 
@@ -70,14 +70,20 @@ class Requests:
             await self._broker.booted.wait()
         context = ControlRequestContext(self._broker, self._channels, facts.caller)
         response = await apis.HANDLERS[facts.api_key](context, request, facts.api_version)
-        return None, encode(response, facts.api_version), ()
+        # For how long the client is slowed down: the worker that has the connection sees to that.
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        return throttle_ms, encode(response, facts.api_version), ()
 
     async def _auto_create(
-        self, _peer: Peer, names: Payload, _blob: memoryview, _fds: list[int]
+        self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]
     ) -> dict[str, int]:
         await self._broker.booted.wait()
-        context = ControlRequestContext(self._broker, self._channels)
-        return {name: int(code) for name, code in (await create_topics.auto_create(context, names)).items()}
+        said = words.AutoCreate(*payload)
+        caller = NO_CALLER if said.caller is None else Caller.of_row(said.caller)
+        context = ControlRequestContext(self._broker, self._channels, caller)
+        mutations = None if said.caller is None else context.mutations(is_strict=False)
+        outcome = await create_topics.auto_create(context, said.names, mutations)
+        return {name: int(code) for name, code in outcome.items()}
 
     async def _producer_id(
         self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]

@@ -5,7 +5,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pkafka.errors import PkafkaError
+from pkafka.errors import ConfigError, PkafkaError
+from pkafka.server.config.metrics_access import metrics_access
 from pkafka.server.control.siblings import Siblings
 from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.controller.context import DeletionCounts
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_DAY_S: Final = 86_400
 _SCRAPE_MAX_S: Final = 5.0
 _METRICS_OF_A_WORKER_MAX_S: Final = 2.0
 """The page leaves a worker out that does not answer within this time: operators need the page most when a worker
@@ -42,14 +44,18 @@ class Scrape:
         config = self._broker.config
         if config.metrics_port < 0:
             return
+        from pkafka.server.metrics.access import PageAccess
         from pkafka.server.metrics.server import MetricsServer
 
         try:
-            page = MetricsServer(config.metrics_host, config.metrics_port, self._collect)
-        except OSError as error:
-            log.error("No metrics page on port %d: %s", config.metrics_port, error.strerror)
+            access = PageAccess(metrics_access(config))
+            page = MetricsServer(config.metrics_host, config.metrics_port, self._collect, access)
+        except (OSError, ConfigError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            log.error("No metrics page on port %d: %s", config.metrics_port, reason)
             return
-        log.info("Metrics on http://%s:%d/metrics", config.metrics_host, page.port)
+        scheme = "https" if access.is_encrypted else "http"
+        log.info("Metrics on %s://%s:%d/metrics", scheme, config.metrics_host, page.port)
 
     def _collect(self) -> "tuple[Sequence[Mapping[str, Any]], BrokerFacts]":
         """Everything that the page shows; called on the page's thread."""
@@ -84,6 +90,11 @@ class Scrape:
             controller_times=broker.controller.stats.by_name(),
             unclean_elections=broker.controller.stats.unclean_elections,
             served_apis={*FRAME_APIS, *MESSAGE_APIS, *CONTROL_APIS},
+            certificate_days={
+                listener: end.timestamp() / _DAY_S - broker.clock.now_ms() / 1000 / _DAY_S
+                for listener, end in broker.encryption.expiries().items()
+            },
+            denials=dict(broker.authorizer.denials) if broker.authorizer is not None else {},
         )
         return [answer[0] for answer in answers if not isinstance(answer, BaseException)], facts
 

@@ -8,6 +8,8 @@ from typing import Final
 
 from pkafka.coordination.store import Store, StoreError
 from pkafka.coordination.znodes import BrokerRegistration
+from pkafka.security.zookeeper_login import zookeeper_login
+from pkafka.security.zookeeper_tls import zookeeper_tls
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.control.registration import DuplicateBrokerIdError, Registration
 from pkafka.server.control.session_file import may_lack_records, read_session, write_session
@@ -53,6 +55,9 @@ def open_store(config: BrokerConfig, file: Path, session: "tuple[int, bytes] | N
         resume=session,
         create_chroot=True,
         in_flight_max=in_flight_max,
+        tls=zookeeper_tls(config.originals),
+        login=zookeeper_login(),
+        protects=config.zookeeper_set_acl,
     )
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection
 
 from pkafka.server.ipc import words
-from pkafka.server.ipc.peer import Payload, Peer
+from pkafka.server.ipc.peer import Payload, Peer, Reply
 
 
 class Siblings:
@@ -57,6 +57,10 @@ class Siblings:
         """Send a note to every worker."""
         for peer in self._following:
             peer.note(operation, payload)
+
+    def ask_workers(self, operation: str, payload: Payload) -> "list[asyncio.Future[Reply]]":
+        """Ask every worker; one that is gone, or hangs, answers with PeerGone."""
+        return [peer.call(operation, payload) for peer in self._following]
 
     def let_clients_in(self) -> None:
         """Have the workers of now, and those that come, take clients in."""

@@ -55,13 +55,13 @@ class ToController:
         self._link = BrokerLink(
             self._endpoint,
             str(broker.broker_id),
-            broker.config,
+            lambda: broker.config,
             connect_timeout_ms=broker.config.controller_socket_timeout_ms,
         )
 
     def _endpoint(self) -> Endpoint | None:
         broker = self._broker
-        listener = broker.config.control_plane_listener_name or broker.config.inter_broker_listener_name
+        listener = broker.config.controller_listener_name
         return broker.metadata.endpoint(broker.controller.active_controller_id, listener)
 
     async def alter_partition(self, proposals: Sequence[ProposedIsr]) -> list[IsrAnswer]:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from pkafka.errors import ErrorCode
-from pkafka.model import NO_TOPIC_ID, TopicPartition, new_topic_id
+from pkafka.model import NO_TOPIC_ID, TopicPartition
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.controller import events, nodes
 from pkafka.server.controller.context import Replica
@@ -15,6 +15,7 @@ from pkafka.server.controller.machines import Machines
 from pkafka.server.controller.reassignment import moves
 from pkafka.server.controller.state_store import Topic
 from pkafka.server.controller.watches import Watches
+from pkafka.topic_ids import new_topic_id
 
 log = logging.getLogger("kafka.controller.KafkaController")
 

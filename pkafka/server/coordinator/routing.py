@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from pkafka.errors import ErrorCode
+from pkafka.errors import ApiError, ErrorCode
 from pkafka.net.connection import Detach, ServerConnection
 from pkafka.protocol.codec import decode, encode
 from pkafka.protocol.registry import response_class
@@ -166,7 +166,7 @@ class CoordinatorRouter(Generic[StateT]):
         return {self._operation: serve}
 
     async def _ask(self, owner: int, caller: Caller, request: Message, version: int) -> bytes | None:
-        """Ask another worker; returns its encoded answer, or None when it has died or hangs."""
+        """Ask another worker; returns its encoded answer, or None when it has died, hangs or has only begun."""
         assert request.__api_key__ is not None
         facts = Forwarded(request.__api_key__, version, caller)
         try:
@@ -175,6 +175,10 @@ class CoordinatorRouter(Generic[StateT]):
             )
         except PeerGone:
             return None
+        except ApiError as error:
+            if error.code is ErrorCode.BROKER_NOT_AVAILABLE:  # it does not know yet who may do what
+                return None
+            raise
         return bytes(body)
 
 

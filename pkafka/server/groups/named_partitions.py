@@ -1,11 +1,13 @@
 """The partitions that a commit of offsets names, and the code that each place is answered with."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from pkafka.errors import ErrorCode
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.groups.offsets import PartitionKey
+from pkafka.server.security.rights import Rights
 
 
 class Named(Protocol):
@@ -29,13 +31,31 @@ class Topic(Protocol[NamedT_co]):
     def partitions(self) -> Sequence[NamedT_co]: ...
 
 
-def known_partitions(metadata: MetadataCache, topics: Iterable[Topic[NamedT]]) -> dict[PartitionKey, NamedT]:
-    """The partitions of a request that the cluster has; when one is named twice, its last place counts."""
+def unreadable_partitions(rights: Rights, topics: Iterable[Topic[Named]]) -> dict[PartitionKey, ErrorCode]:
+    """The code of each partition of a request whose topic the client may not read, there or not."""
+    return {
+        (topic.name, one.partition_index): ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        for topic in topics
+        if not rights.may(Operation.READ, ResourceType.TOPIC, topic.name)
+        for one in topic.partitions
+    }
+
+
+def known_partitions(
+    metadata: MetadataCache,
+    topics: Iterable[Topic[NamedT]],
+    denied: Container[PartitionKey] = frozenset(),
+) -> dict[PartitionKey, NamedT]:
+    """The partitions of a request that the cluster has, but for those that are denied.
+
+    When one is named twice, its last place counts.
+    """
     return {
         (topic.name, one.partition_index): one
         for topic in topics
         for one in topic.partitions
-        if metadata.partition(topic.name, one.partition_index) is not None
+        if (topic.name, one.partition_index) not in denied
+        and metadata.partition(topic.name, one.partition_index) is not None
     }
 
 

@@ -1,7 +1,7 @@
 """The APIs that this broker serves, written out: ApiVersions lists exactly these keys.
 
-The requests of quotas are not served yet. Each request about security is refused as a Kafka broker
-without security refuses it.
+Requests about delegation tokens are refused as a Kafka broker without them refuses them. Handlers ask for the rights of
+their client before they look at anything.
 """
 
 from typing import Final, Protocol
@@ -15,19 +15,14 @@ from pkafka.server.handlers import (
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
-    create_acls,
-    create_delegation_token,
-    delete_acls,
     delete_groups,
     delete_records,
     describe_acls,
-    describe_delegation_token,
     describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_transactions,
     end_txn,
-    expire_delegation_token,
     fetch,
     find_coordinator,
     heartbeat,
@@ -44,7 +39,6 @@ from pkafka.server.handlers import (
     offset_for_leader_epoch,
     produce,
     produce_append,
-    renew_delegation_token,
     sasl_authenticate,
     sasl_handshake,
     sync_group,
@@ -105,15 +99,9 @@ MESSAGE_APIS: Final[dict[int, MessageApi[Port]]] = {
     ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
     ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.handle,
     ApiKey.DESCRIBE_ACLS: describe_acls.handle,
-    ApiKey.CREATE_ACLS: create_acls.handle,
-    ApiKey.DELETE_ACLS: delete_acls.handle,
     ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.handle,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     ApiKey.SASL_AUTHENTICATE: sasl_authenticate.handle,
-    ApiKey.CREATE_DELEGATION_TOKEN: create_delegation_token.handle,
-    ApiKey.RENEW_DELEGATION_TOKEN: renew_delegation_token.handle,
-    ApiKey.EXPIRE_DELEGATION_TOKEN: expire_delegation_token.handle,
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: describe_delegation_token.handle,
     ApiKey.DELETE_GROUPS: delete_groups.handle,
     ApiKey.OFFSET_DELETE: offset_delete.handle,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
@@ -162,12 +150,22 @@ CONTROL_APIS: Final[frozenset[int]] = frozenset(
         ApiKey.ALTER_CONFIGS,
         ApiKey.CREATE_PARTITIONS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ApiKey.UPDATE_FEATURES,
         ApiKey.ELECT_LEADERS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
     }
 )
 """The control process serves these (:mod:`pkafka.server.control.apis`)."""

@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from pkafka.protocol.schema import Message
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.coordinator.routing import Routed
 from pkafka.server.ports.transactions import TransactionPort
 from pkafka.server.serving.context import Caller, RequestContext
@@ -26,9 +27,14 @@ def handle(
 
 
 def serve(
-    transactions: Transactions, _caller: Caller, request: AddOffsetsToTxnRequest, version: int
+    transactions: Transactions, caller: Caller, request: AddOffsetsToTxnRequest, version: int
 ) -> Message | Awaitable[Message]:
     """Add the partition of __consumer_offsets that has the group to a transaction that this worker coordinates."""
+    rights = transactions.rights(caller)
+    if not rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return refused(request, version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not rights.may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return refused(request, version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     topic = transactions.offsets_topic
     outcome = transactions.coordinator.add(
         request.transactional_id,

@@ -5,7 +5,7 @@ v5 TRANSACTION_ABORTABLE
 """
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from pkafka.errors import ErrorCode
 from pkafka.model import INTERNAL_TOPICS
@@ -18,9 +18,12 @@ from pkafka.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from pkafka.protocol.schema import Message
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.coordinator.routing import Routed
+from pkafka.server.ports.authorized import Authorized, rights_in
 from pkafka.server.ports.transactions import TransactionPort
+from pkafka.server.security.rights import UNLIMITED, Rights, may_in_cluster
 from pkafka.server.serving.context import Caller, RequestContext
 from pkafka.server.transactions.errors import fenced_as
 from pkafka.server.transactions.routing import Transactions
@@ -28,15 +31,20 @@ from pkafka.server.transactions.transaction import PartitionKey, Producer
 
 _BATCHED_VERSION: Final = 4
 
+
+class Port(TransactionPort, Authorized, Protocol):
+    """What AddPartitionsToTxn asks of its worker."""
+
+
 Outcome = Mapping[PartitionKey, ErrorCode] | ErrorCode
 """What became of one transaction's partitions: an error code for each, or one for all."""
 
 
-def handle(
-    context: RequestContext[TransactionPort], request: AddPartitionsToTxnRequest, version: int
-) -> Routed:
+def handle(context: RequestContext[Port], request: AddPartitionsToTxnRequest, version: int) -> Routed:
     """Take the request, or each of its transactions, to the coordinator of the transactional id."""
     routing = context.worker.transaction_routing
+    if version >= _BATCHED_VERSION and not may_in_cluster(rights_in(context), Operation.CLUSTER_ACTION):
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if version < _BATCHED_VERSION:
         return routing.to_owner(context, request.v3_and_below_transactional_id, request, serve, refused)
     asked = request.transactions
@@ -58,11 +66,13 @@ def handle(
 
 
 def serve(
-    transactions: Transactions, _caller: Caller, request: AddPartitionsToTxnRequest, version: int
+    transactions: Transactions, caller: Caller, request: AddPartitionsToTxnRequest, version: int
 ) -> Message | Awaitable[Message]:
     """Add partitions to transactions that this worker coordinates, or verify that they are in."""
     asked = _transactions_of(request, version)
-    outcomes = [_outcome(transactions, one, version) for one in asked]
+    # Newer versions are for brokers, whose right was checked where the request came in.
+    rights = transactions.rights(caller) if version < _BATCHED_VERSION else UNLIMITED
+    outcomes = [_outcome(transactions, rights, one, version) for one in asked]
     there = [one for one in outcomes if not isinstance(one, Awaitable)]
     if len(there) == len(outcomes):
         return _response(asked, there, version)
@@ -90,10 +100,12 @@ def _transactions_of(
 
 
 def _outcome(
-    transactions: Transactions, asked: AddPartitionsToTxnTransaction, version: int
+    transactions: Transactions, rights: Rights, asked: AddPartitionsToTxnTransaction, version: int
 ) -> Outcome | Awaitable[ErrorCode]:
+    if not rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, asked.transactional_id):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     partitions = _partitions_of(asked)
-    refused_ones = _refused_partitions(transactions.metadata, partitions, version)
+    refused_ones = _refused_partitions(transactions.metadata, rights, partitions, version)
     if refused_ones:
         # Where one cannot be added, none is (KIP-98).
         return {one: refused_ones.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions}
@@ -110,12 +122,16 @@ def _partitions_of(asked: AddPartitionsToTxnTransaction) -> list[PartitionKey]:
 
 
 def _refused_partitions(
-    metadata: MetadataCache, partitions: Sequence[PartitionKey], version: int
+    metadata: MetadataCache, rights: Rights, partitions: Sequence[PartitionKey], version: int
 ) -> dict[PartitionKey, ErrorCode]:
-    """Those that no client may write to, and those that do not exist. Brokers ask about internal topics, too."""
+    """Those that no client, or not this one, may write to, and those that do not exist.
+
+    Brokers ask about internal topics, too.
+    """
     codes: dict[PartitionKey, ErrorCode] = {}
     for one in partitions:
-        if one[0] in INTERNAL_TOPICS and version < _BATCHED_VERSION:
+        is_closed = one[0] in INTERNAL_TOPICS and version < _BATCHED_VERSION
+        if is_closed or not rights.may(Operation.WRITE, ResourceType.TOPIC, one[0]):
             codes[one] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif metadata.partition(*one) is None:
             codes[one] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -8,8 +8,10 @@ from pkafka.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.cluster.producer_ids import ProducerIdsExhaustedError, StoreAccess, claim_block
 from pkafka.server.ports.controller_context import ControllerContext
+from pkafka.server.security.rights import may_in_cluster
 
 
 class Context(ControllerContext, StoreAccess, Protocol):
@@ -20,6 +22,8 @@ async def handle(
     ctx: Context, request: AllocateProducerIdsRequest, version: int
 ) -> AllocateProducerIdsResponse:
     """Take a block in that broker's name."""
+    if not may_in_cluster(ctx.rights, Operation.CLUSTER_ACTION):
+        return AllocateProducerIdsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         return await ctx.run(_allocate, ctx, request)
     except ApiError as error:

@@ -16,10 +16,12 @@ from pkafka.protocol.messages.alter_partition import (
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.controller.context import Leadership
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.isr_requests import WantedIsr
 from pkafka.server.ports.controller_context import ControllerContext
+from pkafka.server.security.rights import may_in_cluster
 
 _FIRST_VERSION_WITH_IDS: Final = 2
 _FIRST_VERSION_WITH_EPOCHS: Final = 3
@@ -30,6 +32,8 @@ async def handle(
     ctx: ControllerContext, request: AlterPartitionRequest, version: int
 ) -> AlterPartitionResponse:
     """Have the controller decide, in its turn."""
+    if not may_in_cluster(ctx.rights, Operation.CLUSTER_ACTION):
+        return AlterPartitionResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         topics = await ctx.run(_decide, ctx.controller, request, version)
     except ApiError as error:

@@ -5,6 +5,7 @@ import logging
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
+from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -12,7 +13,10 @@ from pkafka.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from pkafka.security.acl import Operation
+from pkafka.server.ports.authorized import not_authorized
 from pkafka.server.ports.controller_context import ControllerContext
+from pkafka.server.security.rights import may_in_cluster
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +25,13 @@ async def handle(
     ctx: ControllerContext, request: AlterPartitionReassignmentsRequest, version: int
 ) -> AlterPartitionReassignmentsResponse:
     """Have the controller begin the moves; ListPartitionReassignments tells how far they are."""
+    if not may_in_cluster(ctx.rights, Operation.ALTER):
+        denial = not_authorized(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+        return AlterPartitionReassignmentsResponse(
+            error_code=denial.code,
+            error_message=denial.message,
+            responses=_denied(request, denial),
+        )
     try:
         # A broker that is not the controller says so to an empty request, too.
         await ctx.run(ctx.controller.office)
@@ -34,6 +45,23 @@ async def handle(
     except ApiError as error:
         return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
     return AlterPartitionReassignmentsResponse(responses=responses)
+
+
+def _denied(request: AlterPartitionReassignmentsRequest, denial: ApiError) -> list[ReassignableTopicResponse]:
+    return [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(
+                    partition_index=one.partition_index,
+                    error_code=denial.code,
+                    error_message=denial.message,
+                )
+                for one in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
 
 
 async def _begin(

@@ -14,13 +14,16 @@ from pkafka.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.ipc.peer import Handler
+from pkafka.server.ports.authorized import Authorized, rights_in
 from pkafka.server.replication.directory_moves import DirectoryMoves
+from pkafka.server.security.rights import may_in_cluster
 from pkafka.server.serving import by_owner
 from pkafka.server.serving.context import RequestContext
 
 
-class Port(by_owner.Owner, Protocol):
+class Port(by_owner.Owner, Authorized, Protocol):
     """What AlterReplicaLogDirs asks of its worker."""
 
     @property
@@ -52,7 +55,10 @@ async def handle(
         for topic in directory.topics
         for partition in topic.partitions
     }
-    answers = await QUESTION.ask(context.worker, [Move(*key, path) for key, path in paths.items()])
+    if may_in_cluster(rights_in(context), Operation.ALTER):
+        answers = await QUESTION.ask(context.worker, [Move(*key, path) for key, path in paths.items()])
+    else:
+        answers = [Begun(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)] * len(paths)
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for (name, partition), answer in zip(paths, answers, strict=True):
         results.setdefault(name, []).append(

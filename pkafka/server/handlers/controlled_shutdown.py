@@ -10,13 +10,17 @@ from pkafka.protocol.messages.controlled_shutdown import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.ports.controller_context import ControllerContext
+from pkafka.server.security.rights import may_in_cluster
 
 
 async def handle(
     ctx: ControllerContext, request: ControlledShutdownRequest, version: int
 ) -> ControlledShutdownResponse:
     """Move what can be moved, and say which partitions the broker still leads."""
+    if not may_in_cluster(ctx.rights, Operation.CLUSTER_ACTION):
+        return ControlledShutdownResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         remaining = await ctx.run(
             lambda: ctx.controller.office().release_broker(request.broker_id, request.broker_epoch)

@@ -20,6 +20,7 @@ from pkafka.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from pkafka.security.acl import CLUSTER_NAME, Operation, ResourceType
 from pkafka.server.cluster import topics
 from pkafka.server.cluster.internal_topics import shape_of
 from pkafka.server.cluster.placement import place_replicas
@@ -27,11 +28,14 @@ from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.description import describe_topic
 from pkafka.server.config.dynamic import check_new_topic_configs
 from pkafka.server.config.repository import ConfigRepository
+from pkafka.server.limits.mutation_quotas import Mutations, text_beside
 from pkafka.server.policies import NewTopicFacts, Policies
 from pkafka.server.ports.controller_context import TopicsContext
 
 log = logging.getLogger(__name__)
 
+_FIRST_REFUSED_VERSION = 6
+"""Since this version a request can be refused because its client has changed too much."""
 _CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 
@@ -67,21 +71,21 @@ async def handle(ctx: Context, request: CreateTopicsRequest, version: int) -> Cr
         return CreateTopicsResponse(
             topics=[_failed(one.name, ApiError(ErrorCode.NOT_CONTROLLER), None) for one in request.topics]
         )
+    mutations = ctx.mutations(is_strict=version >= _FIRST_REFUSED_VERSION)
     times = Counter(one.name for one in request.topics)
+    may_create_all = ctx.rights.sees(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     outcomes: dict[str, _Created | CreatableTopicResult] = {}
     for topic in request.topics:
         if topic.name in outcomes:
             continue
+        refusal = _refusal(ctx, topic.name, times[topic.name], may_create_all=may_create_all)
+        if refusal is not None:
+            outcomes[topic.name] = _not_tried(ctx, topic.name, refusal)
+            continue
         try:
-            if times[topic.name] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
-            if topic.name == _CLUSTER_METADATA_TOPIC:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST, f"Creation of internal topic {topic.name} is prohibited."
-                )
-            outcomes[topic.name] = await _create(ctx, topic, validate_only=request.validate_only)
+            outcomes[topic.name] = await _create(ctx, topic, mutations, validate_only=request.validate_only)
         except ApiError as error:
-            outcomes[topic.name] = _failed(topic.name, error, error.message)
+            outcomes[topic.name] = _failed(topic.name, error, text_beside(error))
         except StoreError as error:
             log.warning("topic %s could not be created: %s", topic.name, error)
             outcomes[topic.name] = _failed(topic.name, ApiError(ErrorCode.REQUEST_TIMED_OUT), str(error))
@@ -92,13 +96,41 @@ async def handle(ctx: Context, request: CreateTopicsRequest, version: int) -> Cr
         name: one if isinstance(one, CreatableTopicResult) else _result(ctx, name, one, request)
         for name, one in outcomes.items()
     }
-    return CreateTopicsResponse(topics=[results[one.name] for one in request.topics])
+    return CreateTopicsResponse(
+        throttle_time_ms=mutations.throttle_ms, topics=[results[one.name] for one in request.topics]
+    )
 
 
-async def auto_create(ctx: Context, names: Sequence[str]) -> dict[str, ErrorCode]:
+def _refusal(ctx: Context, name: str, times: int, *, may_create_all: bool) -> ApiError | None:
+    """Why a topic is not even tried, whatever the cluster has."""
+    if times > 1:
+        return ApiError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+    if name == _CLUSTER_METADATA_TOPIC:
+        return ApiError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    if not may_create_all and not ctx.rights.may(Operation.CREATE, ResourceType.TOPIC, name):
+        return ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    return None
+
+
+def _not_tried(ctx: Context, name: str, refusal: ApiError) -> CreatableTopicResult:
+    result = _failed(name, refusal, refusal.message)
+    if not ctx.rights.sees(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return result
+
+
+async def auto_create(
+    ctx: Context, names: Sequence[str], mutations: Mutations | None = None
+) -> dict[str, ErrorCode]:
     """Create topics for which a client asked (auto.create.topics.enable), without waiting for their leaders.
 
-    Any broker writes the topic's node, as in Kafka's ZooKeeper mode; the controller finds it in the store.
+    Any broker writes the topic's node, as in Kafka's ZooKeeper mode; the controller finds it in the store. The client
+    is never refused nor slowed down for its quota here, but what it owes counts at its next CreateTopics, as in Kafka.
+
+    Args:
+        ctx: the control process.
+        names: of the topics.
+        mutations: of the client; None where this broker needs the topics.
 
     Returns:
         For each name LEADER_NOT_AVAILABLE when the topic exists or will in a moment, else the reason why not.
@@ -106,7 +138,7 @@ async def auto_create(ctx: Context, names: Sequence[str]) -> dict[str, ErrorCode
     outcome: dict[str, ErrorCode] = {}
     for name in dict.fromkeys(names):
         try:
-            await _create(ctx, _internal_or_default(ctx, name), validate_only=False)
+            await _create(ctx, _internal_or_default(ctx, name), mutations, validate_only=False)
         except ApiError as error:
             exists = error.code is ErrorCode.TOPIC_ALREADY_EXISTS
             outcome[name] = ErrorCode.LEADER_NOT_AVAILABLE if exists else error.code
@@ -132,7 +164,9 @@ def _internal_or_default(ctx: Context, name: str) -> CreatableTopic:
     )
 
 
-async def _create(ctx: Context, topic: CreatableTopic, *, validate_only: bool) -> _Created:
+async def _create(
+    ctx: Context, topic: CreatableTopic, mutations: Mutations | None, *, validate_only: bool
+) -> _Created:
     if ctx.metadata.topic(topic.name) is not None:
         raise topics.already_exists(topic.name)
     nulls = [one.name for one in topic.configs if one.value is None]
@@ -149,6 +183,8 @@ async def _create(ctx: Context, topic: CreatableTopic, *, validate_only: bool) -
         ctx.policies.check_new_topic(_facts(topic, assignments, configs))
         if validate_only:
             return NO_TOPIC_ID
+        if mutations is not None:
+            mutations.accept(len(assignments))
         topic_id = topics.create_topic(ctx.store, topic.name, assignments, configs)
         # Loaded before the controller's turn, in which it has workers open logs by these settings.
         ctx.configs.load_topics([topic.name])
@@ -203,6 +239,14 @@ def _result(ctx: Context, name: str, created: _Created, request: CreateTopicsReq
         result = _failed(name, ApiError(ErrorCode.REQUEST_TIMED_OUT), None)
         result.topic_id = created.topic_id
         return result
+    if not ctx.rights.sees(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
+        return CreatableTopicResult(
+            name=name,
+            topic_id=created.topic_id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            configs=[],
+        )
     return CreatableTopicResult(
         name=name,
         topic_id=created.topic_id,

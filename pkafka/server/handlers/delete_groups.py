@@ -12,6 +12,7 @@ from pkafka.protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from pkafka.protocol.schema import Message
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.groups.routing import Groups
 from pkafka.server.ports.groups import GroupPort
 from pkafka.server.serving.context import Caller, RequestContext
@@ -34,13 +35,19 @@ def handle(
 
 
 def serve(
-    groups: Groups, _caller: Caller, request: DeleteGroupsRequest, _version: int
+    groups: Groups, caller: Caller, request: DeleteGroupsRequest, _version: int
 ) -> DeleteGroupsResponse:
     """Delete groups of this worker."""
+    rights = groups.rights(caller)
+
+    def outcome(name: str) -> ErrorCode:
+        if not rights.may(Operation.DELETE, ResourceType.GROUP, name):
+            return ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return groups.offsets.delete_group(name)
+
     return DeleteGroupsResponse(
         results=[
-            DeletableGroupResult(group_id=name, error_code=groups.offsets.delete_group(name))
-            for name in request.groups_names
+            DeletableGroupResult(group_id=name, error_code=outcome(name)) for name in request.groups_names
         ]
     )
 

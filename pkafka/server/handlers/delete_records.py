@@ -16,9 +16,12 @@ from pkafka.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone
+from pkafka.server.ports.authorized import Authorized, by_right, rights_in
 from pkafka.server.replicas.delayed import DelayedOperation
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replicas.progress import Progress
@@ -30,7 +33,7 @@ _NO_LOW_WATERMARK: Final = -1
 _AWAIT: Final = "await_low_watermarks"
 
 
-class Port(by_owner.Owner, Protocol):
+class Port(by_owner.Owner, Authorized, Protocol):
     """What DeleteRecords asks of its worker."""
 
     @property
@@ -58,7 +61,10 @@ async def handle(
 ) -> DeleteRecordsResponse:
     """Ask the owners of all partitions."""
     wanted: dict[str, dict[int, Offset]] = {}
-    for topic in request.topics:
+    deletable, denied = by_right(
+        rights_in(context), Operation.DELETE, request.topics, lambda topic: topic.name
+    )
+    for topic in deletable:
         for partition in topic.partitions:
             # When the request names a partition twice, the last offset counts.
             wanted.setdefault(topic.name, {})[partition.partition_index] = partition.offset
@@ -78,7 +84,21 @@ async def handle(
             for row, answer in group
         ]
         topics.append(DeleteRecordsTopicResult(name=name, partitions=partitions))
-    return DeleteRecordsResponse(topics=topics)
+    return DeleteRecordsResponse(topics=topics + [_refused(topic) for topic in denied])
+
+
+def _refused(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
+    return DeleteRecordsTopicResult(
+        name=topic.name,
+        partitions=[
+            DeleteRecordsPartitionResult(
+                partition_index=one.partition_index,
+                low_watermark=_NO_LOW_WATERMARK,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+            for one in topic.partitions
+        ],
+    )
 
 
 def local(worker: Port, row: Wanted) -> Deleted:

@@ -16,6 +16,7 @@ from pkafka.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.cluster import topics
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.repository import ConfigRepository
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 
 _ID_SINCE = 6
 _DISABLED_CODE_SINCE = 3
+_FIRST_REFUSED_VERSION = 5
+"""Since this version a request can be refused because its client has changed too much."""
 
 
 class Context(TopicsContext, Protocol):
@@ -46,6 +49,7 @@ async def handle(ctx: Context, request: DeleteTopicsRequest, version: int) -> De
     states = request.topics if version >= _ID_SINCE else []
     states = states or [DeleteTopicState(name=name) for name in request.topic_names]
     refusal = _refusal(ctx, version)
+    mutations = ctx.mutations(is_strict=version >= _FIRST_REFUSED_VERSION)
     results: list[DeletableTopicResult] = []
     marked: list[DeletableTopicResult] = []
     for state in states:
@@ -56,6 +60,8 @@ async def handle(ctx: Context, request: DeleteTopicsRequest, version: int) -> De
                 raise ApiError(refusal)
             _identify(ctx, result)
             assert result.name is not None
+            known = ctx.metadata.topic(result.name)
+            mutations.accept(0 if known is None else len(known.partitions))
             await ctx.run(topics.mark_for_deletion, ctx.store, result.name)
             marked.append(result)
         except ApiError as error:
@@ -65,7 +71,7 @@ async def handle(ctx: Context, request: DeleteTopicsRequest, version: int) -> De
             log.warning("topic %s could not be marked for deletion: %s", result.name, error)
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
     await _wait_until_gone(ctx, marked, request.timeout_ms)
-    return DeleteTopicsResponse(responses=results)
+    return DeleteTopicsResponse(throttle_time_ms=mutations.throttle_ms, responses=results)
 
 
 def _refusal(ctx: Context, version: int) -> ErrorCode | None:
@@ -85,10 +91,16 @@ def _identify(ctx: Context, result: DeletableTopicResult) -> None:
         result.name = ctx.metadata.topic_name(result.topic_id)
         if result.name is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if not ctx.rights.may(Operation.DESCRIBE, ResourceType.TOPIC, result.name):
+            # The id is no secret, but the name is one.
+            result.name = None
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     elif result.name is None:
         # Neither id nor name: Kafka answers as for a topic that the client may not see.
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    elif ctx.metadata.topic(result.name) is None:
+    if not ctx.rights.may(Operation.DELETE, ResourceType.TOPIC, result.name):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if ctx.metadata.topic(result.name) is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 

@@ -12,13 +12,14 @@ from pkafka.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from pkafka.server.cluster.metadata import MetadataCache
-from pkafka.server.handlers.metadata_answer import CLUSTER_OPERATIONS
+from pkafka.server.ports.authorized import WithRights
+from pkafka.server.security.rights import cluster_operations_of
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
-class DescribeClusterContext(Protocol):
+class DescribeClusterContext(WithRights, Protocol):
     """What this handler needs of its process and of the connection."""
 
     @property
@@ -56,5 +57,5 @@ async def handle(
         ],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations_of(ctx.rights)
     return response

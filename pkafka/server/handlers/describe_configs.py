@@ -5,7 +5,7 @@ Kafka.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
@@ -19,6 +19,7 @@ from pkafka.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.cluster.config_context import ConfigContext
 from pkafka.server.config.description import (
     Entry,
@@ -28,6 +29,8 @@ from pkafka.server.config.description import (
     describe_topic,
 )
 from pkafka.server.config.dynamic import Configs, ResourceType
+from pkafka.server.ports.authorized import WithRights
+from pkafka.server.ports.config_rights import denial_of
 
 _DESCRIBED: Final = (
     ResourceType.TOPIC,
@@ -37,9 +40,11 @@ _DESCRIBED: Final = (
 )
 
 
-async def handle(
-    context: ConfigContext, request: DescribeConfigsRequest, version: int
-) -> DescribeConfigsResponse:
+class Context(ConfigContext, WithRights, Protocol):
+    """The control process, as DescribeConfigs sees it."""
+
+
+async def handle(context: Context, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse:
     """Describe each resource; a resource of an unknown type fails the whole request, as in Kafka."""
     if any(resource.resource_type not in _DESCRIBED for resource in request.resources):
         unknown = ApiError(ErrorCode.INVALID_REQUEST)
@@ -52,9 +57,16 @@ async def handle(
             topics = await context.run(context.configs.load_topics, existing)
         except StoreError as error:
             topics = ApiError(ErrorCode.REQUEST_TIMED_OUT, f"The coordination store did not answer: {error}")
-    return DescribeConfigsResponse(
-        results=[_describe(context, resource, topics, request) for resource in request.resources]
-    )
+    results, denied = [], []
+    for resource in request.resources:
+        code = denial_of(
+            context.rights, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
+        )
+        if code is None:
+            results.append(_describe(context, resource, topics, request))
+        else:
+            denied.append(_failed(resource, ApiError(code)))
+    return DescribeConfigsResponse(results=results + denied)
 
 
 def _exists(context: ConfigContext, name: str) -> bool:

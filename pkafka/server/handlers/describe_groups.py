@@ -4,7 +4,6 @@ v1 throttle time · v3 authorized operations (KIP-430) · v4 static members (KIP
 """
 
 from collections.abc import Awaitable, Sequence
-from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.describe_groups import (
@@ -14,12 +13,11 @@ from pkafka.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from pkafka.protocol.schema import Message
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.groups.routing import Groups
 from pkafka.server.ports.groups import GroupPort
+from pkafka.server.security.rights import Rights, operations_of
 from pkafka.server.serving.context import Caller, RequestContext
-
-GROUP_OPERATIONS: Final = sum(1 << code for code in (3, 6, 8))
-"""Read, Delete and Describe: without an authorizer all operations of a group are allowed (KIP-430)."""
 
 
 def handle(
@@ -45,18 +43,21 @@ def handle(
 
 
 def serve(
-    groups: Groups, _caller: Caller, request: DescribeGroupsRequest, _version: int
+    groups: Groups, caller: Caller, request: DescribeGroupsRequest, _version: int
 ) -> DescribeGroupsResponse:
     """Describe groups of this worker."""
+    rights = groups.rights(caller)
     return DescribeGroupsResponse(
         groups=[
-            _described(groups, group_id, with_operations=request.include_authorized_operations)
+            _described(groups, rights, group_id, with_operations=request.include_authorized_operations)
             for group_id in request.groups
         ]
     )
 
 
-def _described(groups: Groups, group_id: str, *, with_operations: bool) -> DescribedGroup:
+def _described(groups: Groups, rights: Rights, group_id: str, *, with_operations: bool) -> DescribedGroup:
+    if not rights.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     found = groups.coordinator.describe(group_id)
     if isinstance(found, ErrorCode):
         return DescribedGroup(group_id=group_id, error_code=found)
@@ -78,7 +79,7 @@ def _described(groups: Groups, group_id: str, *, with_operations: bool) -> Descr
         ],
     )
     if with_operations:
-        group.authorized_operations = GROUP_OPERATIONS
+        group.authorized_operations = operations_of(rights, ResourceType.GROUP, group_id)
     return group
 
 

@@ -15,10 +15,13 @@ from pkafka.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.ipc.peer import Handler, PeerGone
+from pkafka.server.ports.authorized import Authorized, rights_in
 from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.moving import Moving
 from pkafka.server.replicas.partitions import Partitions
+from pkafka.server.security.rights import may_in_cluster
 from pkafka.server.serving.context import RequestContext
 from pkafka.server.serving.peers import Peers
 from pkafka.storage.log import Log
@@ -27,7 +30,7 @@ _OPERATION: Final = "describe_log_dirs"
 _NO_LAG: Final = -1
 
 
-class Port(Protocol):
+class Port(Authorized, Protocol):
     """What DescribeLogDirs asks of its worker."""
 
     @property
@@ -60,6 +63,8 @@ async def handle(
 ) -> DescribeLogDirsResponse:
     """Collect the sizes from all workers."""
     worker = context.worker
+    if not may_in_cluster(rights_in(context), Operation.DESCRIBE):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     rows = local(worker)
     for peer in list(worker.peers.others.values()):
         try:

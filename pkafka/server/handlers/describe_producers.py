@@ -13,13 +13,16 @@ from pkafka.protocol.messages.describe_producers import (
     TopicRequest,
     TopicResponse,
 )
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.ipc.peer import Handler
+from pkafka.server.ports.authorized import Authorized, rights_in
+from pkafka.server.security.rights import Rights
 from pkafka.server.serving import by_owner
 from pkafka.server.serving.context import RequestContext
 
 
-class Port(by_owner.Owner, Protocol):
+class Port(by_owner.Owner, Authorized, Protocol):
     """What DescribeProducers asks of its worker."""
 
     @property
@@ -56,8 +59,8 @@ async def handle(
     context: RequestContext[Port], request: DescribeProducersRequest, _version: int
 ) -> DescribeProducersResponse:
     """Ask the owners of the partitions; a topic that does not exist is refused here."""
-    worker = context.worker
-    refusals = [_refusal(worker, topic.name) for topic in request.topics]
+    worker, rights = context.worker, rights_in(context)
+    refusals = [_refusal(worker, rights, topic.name) for topic in request.topics]
     rows = [
         Wanted(topic.name, index)
         for topic, refusal in zip(request.topics, refusals, strict=True)
@@ -78,11 +81,13 @@ async def handle(
     )
 
 
-def _refusal(worker: Port, topic: str) -> ApiError | None:
+def _refusal(worker: Port, rights: Rights, topic: str) -> ApiError | None:
     """Why all partitions of a topic are refused; Kafka sends a text with that, but none for a single partition."""
     problem = topic_name_problem(topic)
     if problem is not None:
         return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+    if not rights.may(Operation.READ, ResourceType.TOPIC, topic):
+        return ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if worker.metadata.topic(topic) is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return None

@@ -10,7 +10,9 @@ from pkafka.protocol.messages.describe_transactions import (
     TransactionState,
 )
 from pkafka.protocol.schema import Message
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.ports.transactions import TransactionPort
+from pkafka.server.security.rights import Rights
 from pkafka.server.serving.context import Caller, RequestContext
 from pkafka.server.transactions.routing import Transactions
 
@@ -37,21 +39,26 @@ def handle(
 
 
 def serve(
-    transactions: Transactions, _caller: Caller, request: DescribeTransactionsRequest, _version: int
+    transactions: Transactions, caller: Caller, request: DescribeTransactionsRequest, _version: int
 ) -> DescribeTransactionsResponse:
     """Describe transactional ids of this worker."""
+    rights = transactions.rights(caller)
     return DescribeTransactionsResponse(
-        transaction_states=[_described(transactions, one) for one in request.transactional_ids]
+        transaction_states=[_described(transactions, rights, one) for one in request.transactional_ids]
     )
 
 
-def _described(transactions: Transactions, transactional_id: str) -> TransactionState:
+def _described(transactions: Transactions, rights: Rights, transactional_id: str) -> TransactionState:
+    if not rights.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return TransactionState(error_code=denied, transactional_id=transactional_id)
     error, facts = transactions.coordinator.describe(transactional_id)
     if facts is None:
         return TransactionState(error_code=error, transactional_id=transactional_id)
     topics: dict[str, list[int]] = {}
     for topic, partition in facts.partitions:
-        topics.setdefault(topic, []).append(partition)
+        if rights.sees(Operation.DESCRIBE, ResourceType.TOPIC, topic):
+            topics.setdefault(topic, []).append(partition)
     return TransactionState(
         transactional_id=transactional_id,
         transaction_state=facts.state.text,

@@ -14,10 +14,12 @@ from pkafka.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.office import Election
 from pkafka.server.ports.controller_context import ControllerContext
+from pkafka.server.security.rights import may_in_cluster
 
 _UNCLEAN: Final = 1
 
@@ -39,6 +41,8 @@ async def handle(ctx: Context, request: ElectLeadersRequest, version: int) -> El
         partitions = ctx.metadata.partitions()
     else:
         partitions = [TopicPartition(topic.topic, index) for topic in named for index in topic.partitions]
+    if not may_in_cluster(ctx.rights, Operation.ALTER):
+        return _denied([] if named is None else partitions, version)
     try:
         outcome = await ctx.run(_elect, ctx.controller, partitions, request.election_type == _UNCLEAN)
     except (ApiError, StoreError) as error:
@@ -64,6 +68,17 @@ async def handle(ctx: Context, request: ElectLeadersRequest, version: int) -> El
             if ctx.metadata.leader_of(*partition) != leader:
                 outcome[partition] = late
     return _response(outcome, ErrorCode.NONE)
+
+
+def _denied(partitions: list[TopicPartition], version: int) -> ElectLeadersResponse:
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    response = _response(dict.fromkeys(partitions, ApiError(code)), code)
+    for topic in response.replica_election_results:
+        for one in topic.partition_result:
+            one.error_message = None
+    if version == 0:
+        response.error_code = ErrorCode.NONE
+    return response
 
 
 def _elect(

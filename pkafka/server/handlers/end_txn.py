@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from pkafka.protocol.schema import Message
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.coordinator.routing import Routed
 from pkafka.server.ports.transactions import TransactionPort
 from pkafka.server.serving.context import Caller, RequestContext
@@ -24,9 +25,13 @@ def handle(context: RequestContext[TransactionPort], request: EndTxnRequest, _ve
 
 
 def serve(
-    transactions: Transactions, _caller: Caller, request: EndTxnRequest, version: int
+    transactions: Transactions, caller: Caller, request: EndTxnRequest, version: int
 ) -> Message | Awaitable[Message]:
     """Decide a transaction that this worker coordinates."""
+    if not transactions.rights(caller).may(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
+    ):
+        return refused(request, version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     outcome = transactions.coordinator.end(
         request.transactional_id,
         Producer(request.producer_id, request.producer_epoch),

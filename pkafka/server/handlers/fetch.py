@@ -19,7 +19,8 @@ from typing import Final, Protocol
 from pkafka.clock import Clock
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import BrokerId
-from pkafka.net.connection import Answer, Detach, FileRange, Part, ServerConnection
+from pkafka.net.answers import Answer, FileRange, Part
+from pkafka.net.connection import Detach, ServerConnection
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot import (
     FetchHeader,
@@ -27,13 +28,15 @@ from pkafka.protocol.hot import (
     decode_fetch,
     encode_fetch_response,
 )
-from pkafka.records.conversion import for_old_consumer
-from pkafka.records.errors import RecordError
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.handlers.fetch_versions import beside_error, for_old_client
 from pkafka.server.ipc.peer import PeerGone
 from pkafka.server.ipc.tasks import Tasks
+from pkafka.server.limits.client_quotas import ClientQuotas
 from pkafka.server.metrics.counters import Metrics
+from pkafka.server.ports.authorized import Authorized
 from pkafka.server.replicas import reading
 from pkafka.server.replicas.delayed import DelayedOperation
 from pkafka.server.replicas.fetch_sessions import (
@@ -43,6 +46,7 @@ from pkafka.server.replicas.fetch_sessions import (
     FetchSession,
     FetchSessionCache,
     FetchTarget,
+    PartitionKey,
 )
 from pkafka.server.replicas.partition import Bound
 from pkafka.server.replicas.reading import (
@@ -50,32 +54,30 @@ from pkafka.server.replicas.reading import (
     FIRST_VERSION_WITH_MAGIC_2,
     FIRST_VERSION_WITH_MAX_BYTES,
     NO_RECORDS,
-    Aborted,
     Found,
     Limits,
     Wanted,
     read,
     within,
 )
+from pkafka.server.security.rights import Rights, may_in_cluster
 from pkafka.server.serving.appends import Appends
 from pkafka.server.serving.clients import Clients
-from pkafka.server.serving.connection_state import ConnectionState
+from pkafka.server.serving.connection_state import ConnectionState, rights_at
+from pkafka.server.serving.dispatch import client_of
 from pkafka.server.serving.lent_files import LentFiles
 from pkafka.server.serving.peers import Peers
 
-_FIRST_VERSION_WITH_MAGIC_1: Final = 2
-_FIRST_VERSION_WITH_STORAGE_ERRORS: Final = 6
-_NOT_KNOWN_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-"""Errors that Kafka answers before it asks the log: the list of aborted transactions is then empty, not null."""
-_TOO_OLD: Final = (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.UNSUPPORTED_VERSION)
-"""Errors that Kafka answers after it has asked the log: records are then null, and aborted transactions empty."""
-_NULL: Final = -1
+_NOTHING: Final[frozenset[PartitionKey]] = frozenset()
+_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_ROW_BYTES: Final = 40
+"""About what a partition takes in an answer besides its records."""
 _REMOTE_WAIT_MAX_MS: Final = 1_000
 """A fetch looks again after so long at the latest. When one worker has records, the waits at the other workers go on,
 and end by this limit, however long the client is ready to wait."""
 
 
-class Port(reading.Port, Protocol):
+class Port(reading.Port, Authorized, Protocol):
     """What Fetch asks of its worker."""
 
     @property
@@ -101,6 +103,9 @@ class Port(reading.Port, Protocol):
 
     @property
     def clients(self) -> Clients: ...
+
+    @property
+    def client_quotas(self) -> ClientQuotas: ...
 
     @property
     def peers(self) -> Peers: ...
@@ -158,6 +163,7 @@ class _Fetch(DelayedOperation):
         "_limits",
         "_max_wait_ms",
         "_min_bytes",
+        "_refused",
         "_session",
         "_targets",
         "_version",
@@ -181,8 +187,16 @@ class _Fetch(DelayedOperation):
         self._version = header.api_version
         self._session: FetchSession | None = None
         self._targets = self._resolve(request, may_begin_session)
+        self._refused: list[FetchTarget] = []
+        """What the client may not read."""
+        if worker.authorizer is not None:
+            self._judge(rights_at(worker.authorizer, connection), request)
         self._wanted = _wanted(worker, self._targets)
         bytes_max = min(request.max_bytes, worker.config.fetch_max_bytes)
+        if worker.client_quotas.is_active and request.replica_id < 0:
+            quota = worker.client_quotas.fetch_bytes_max(*client_of(connection, header))
+            if quota is not None:
+                bytes_max = min(bytes_max, quota)
         self._limits = Limits(
             max(bytes_max, 0),
             self._version >= FIRST_VERSION_WITH_MAX_BYTES,
@@ -235,6 +249,47 @@ class _Fetch(DelayedOperation):
         else:
             sessions.remove(session.id)
         return list(session)
+
+    # -- rights --
+
+    def _judge(self, rights: Rights, request: FetchHeader) -> None:
+        """Part what the client may not read from what it may, there or not."""
+        session = self._session
+        if session is not None and session.judged_by is rights and not request.partitions:
+            denied = session.denied
+        else:
+            follows = request.replica_id >= 0
+            denied, is_whole = (
+                (self._denied_to_follower(rights), True) if follows else self._denied_to_client(rights)
+            )
+            if session is not None:
+                session.denied, session.judged_by = denied, rights if is_whole else None
+        if denied:
+            parted: tuple[list[FetchTarget], list[FetchTarget]] = ([], [])
+            for target in self._targets:
+                parted[(target.topic, target.partition) in denied].append(target)
+            self._targets, self._refused = parted
+
+    def _denied_to_client(self, rights: Rights) -> tuple[frozenset[PartitionKey], bool]:
+        """What the client may not read, and whether every topic was known, so that it need not be judged again."""
+        readable = rights.readable
+        denied: set[PartitionKey] = set()
+        is_whole = True
+        for target in self._targets:
+            topic = target.topic
+            name = topic if isinstance(topic, str) else self._worker.lookup.topic_name(topic)
+            if name is None:
+                # An id that is not known names no topic: the client hears that it is not known.
+                is_whole = False
+            elif not readable[name]:
+                rights.denied(Operation.READ, ResourceType.TOPIC, name)
+                denied.add((topic, target.partition))
+        return frozenset(denied) if denied else _NOTHING, is_whole
+
+    def _denied_to_follower(self, rights: Rights) -> frozenset[PartitionKey]:
+        if may_in_cluster(rights, Operation.CLUSTER_ACTION):
+            return _NOTHING
+        return frozenset((target.topic, target.partition) for target in self._targets)
 
     # -- reading --
 
@@ -367,20 +422,27 @@ class _Fetch(DelayedOperation):
         self._connection.close()
 
     def _answer(self) -> Answer:
+        if self._worker.client_quotas.is_active and not self._limits.follows:
+            throttle_ms = self._slow_down()
+            if throttle_ms:
+                return self._nothing_yet(throttle_ms)
+        return self._all_found()
+
+    def _all_found(self) -> Answer:
         session = self._session
         incremental = session is not None and session.epoch > 1
         if self._limits.follows and self._worker.quotas.leader.throttles_any:
             self._record_throttled()
         if self._version < FIRST_VERSION_WITH_MAGIC_2:
             self._found = [
-                _for_old_client(found, target.fetch_offset, self._version)
+                for_old_client(found, target.fetch_offset, self._version)
                 for target, found in zip(self._targets, self._found, strict=True)
             ]
         metrics, follows = self._worker.metrics, self._limits.follows
         rows = []
         leaders: list[BrokerId] = []
         ranges: list[Part] = []
-        for target, found in zip(self._targets, self._found, strict=True):
+        for target, found in self._answered():
             size = length = found.length
             code, aborted = found.error, found.aborted
             if not code:
@@ -389,8 +451,8 @@ class _Fetch(DelayedOperation):
                 else:
                     metrics.fetched(target.topic, length)
             else:
-                code, aborted, size = _beside_error(found, self._version)
-                if self._worker.lookup.knows(target.topic):
+                code, aborted, size = beside_error(found, self._version)
+                if code != _DENIED and self._worker.lookup.knows(target.topic):
                     # Clients can make up names, which must not fill the memory.
                     metrics.failed_fetch(target.topic)
             news = target.has_news(
@@ -433,6 +495,39 @@ class _Fetch(DelayedOperation):
         following = iter(ranges)
         return [next(following) if isinstance(part, int) else part for part in parts]
 
+    def _answered(self) -> Iterable[tuple[FetchTarget, Found]]:
+        """What was found, then what is refused."""
+        found = zip(self._targets, self._found, strict=True)
+        if not self._refused:
+            return found
+        return [*found, *((target, Found(_DENIED)) for target in self._refused)]
+
+    def _slow_down(self) -> int:
+        """Note what a client is about to get; returns for how many ms it has to wait for it instead."""
+        quotas = self._worker.client_quotas
+        client = client_of(self._connection, self._header)
+        size_bytes = sum(found.length + _ROW_BYTES for found in self._found)
+        throttle_ms = max(quotas.fetched(*client, size_bytes), quotas.served(*client, 0))
+        if throttle_ms:
+            self._connection.pause(throttle_ms / 1000)
+        return throttle_ms
+
+    def _nothing_yet(self, throttle_ms: int) -> Answer:
+        """An answer without any partition; the session goes on, and one that would begin now begins later."""
+        session = self._session
+        session_id = NO_SESSION
+        if session is not None and session.epoch > 1:
+            session_id = session.id
+        elif session is not None:
+            self._worker.fetch_sessions.remove(session.id)
+            state = self._connection.state
+            assert isinstance(state, ConnectionState)
+            state.has_session = False
+        parts = encode_fetch_response(
+            self._version, self._header.correlation_id, throttle_ms, 0, session_id, []
+        )
+        return [part for part in parts if not isinstance(part, int)]
+
     def _record_throttled(self) -> None:
         """Count the bytes of this answer for the replication quota; bytes for followers in sync count, too."""
         quota = self._worker.quotas.leader
@@ -444,17 +539,6 @@ class _Fetch(DelayedOperation):
                 if found.length and quota.throttles(name(target.topic) or "", target.partition)
             )
         )
-
-
-def _beside_error(found: Found, version: int) -> tuple[int, Aborted, int]:
-    """Return the code to answer, with the aborted transactions and the length of records that Kafka sends with it."""
-    code = found.error
-    if code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_VERSION_WITH_STORAGE_ERRORS:
-        # These clients know this error and look for the leader again.
-        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if code in _TOO_OLD:
-        return code, [], _NULL
-    return code, [] if code in _NOT_KNOWN_HERE else found.aborted, found.length
 
 
 def _wanted(worker: Port, targets: Iterable[FetchTarget]) -> list[Wanted]:
@@ -487,16 +571,3 @@ def _hold(found: Found, held: list[int]) -> Found:
         return found._replace(records=NO_RECORDS)  # the shortage passes, and the client asks again
     held.append(fd)
     return found._replace(records=FileRange(fd, records.position, records.length))
-
-
-def _for_old_client(found: Found, offset: int, version: int) -> Found:
-    """Convert the records to the format that a client from before 0.11 reads."""
-    records = found.records
-    if type(records) is not FileRange or not records.length:
-        return found
-    magic = 1 if version >= _FIRST_VERSION_WITH_MAGIC_1 else 0
-    try:
-        data = os.pread(records.fd, records.length, records.position)
-        return found._replace(records=for_old_consumer(data, magic, offset))
-    except RecordError as error:
-        return Found(error.code)

@@ -5,7 +5,7 @@ v1 key types, throttle time, error message · v3 flexible · v4 several keys (KI
 The metadata suffice for the answer: the coordinator is the leader of the name's partition of the internal topic.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Final, Protocol
 
 from pkafka.errors import ErrorCode
@@ -14,18 +14,25 @@ from pkafka.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.coordinator.keyed_topic import KeyedTopic
+from pkafka.server.ports.authorized import Authorized, rights_in
 from pkafka.server.serving.context import RequestContext
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 _BATCHED_VERSION: Final = 4
+_DENIALS: Final = {
+    GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    TRANSACTION: (ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
+"""What the client has to be allowed to describe, and the code where it is not."""
 _SHARE_VERSION: Final = 6
 
 
-class Port(Protocol):
+class Port(Authorized, Protocol):
     """What FindCoordinator asks of its worker."""
 
     @property
@@ -43,7 +50,7 @@ def handle(
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     """Name the coordinators, after the topic was created where it does not exist yet."""
     topic = _topic(context.worker, request.key_type)
-    if topic is not None and topic.is_missing:
+    if topic is not None and topic.is_missing and _may_know_any(context, request, version):
         return _create_first(topic, context, request, version)
     return _response(context, request, version)
 
@@ -61,11 +68,21 @@ async def _create_first(
     return _response(context, request, version)
 
 
+def _keys(request: FindCoordinatorRequest, version: int) -> Sequence[str]:
+    return request.coordinator_keys if version >= _BATCHED_VERSION else [request.key]
+
+
+def _may_know_any(context: RequestContext[Port], request: FindCoordinatorRequest, version: int) -> bool:
+    """Whether there is a coordinator that the client may know."""
+    kind, _code = _DENIALS[request.key_type]
+    rights = rights_in(context)
+    return any(rights.sees(Operation.DESCRIBE, kind, key) for key in _keys(request, version))
+
+
 def _response(
     context: RequestContext[Port], request: FindCoordinatorRequest, version: int
 ) -> FindCoordinatorResponse:
-    keys = request.coordinator_keys if version >= _BATCHED_VERSION else [request.key]
-    found = [_find(context, request.key_type, key, version) for key in keys]
+    found = [_find(context, request.key_type, key, version) for key in _keys(request, version)]
     if version >= _BATCHED_VERSION:
         return FindCoordinatorResponse(coordinators=found)
     [one] = found
@@ -86,6 +103,10 @@ def _find(context: RequestContext[Port], key_type: int, key: str, version: int) 
         return _none(key, error, error.message)
     if key_type == SHARE and version < _SHARE_VERSION:
         return _none(key, ErrorCode.INVALID_REQUEST)
+    if key_type in _DENIALS:
+        kind, code = _DENIALS[key_type]
+        if not rights_in(context).may(Operation.DESCRIBE, kind, key):
+            return _none(key, code)
     topic = _topic(worker, key_type)
     if topic is None:
         # Share groups are only a preview of what Kafka 4 has.

@@ -3,23 +3,39 @@
 v1 flexible
 """
 
+from typing import Protocol
+
+from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.cluster.config_changes import ResourceChanges, Result, change_all, incremental
 from pkafka.server.cluster.config_context import ConfigContext
 from pkafka.server.config.dynamic import Change
+from pkafka.server.ports.authorized import WithRights
+from pkafka.server.ports.config_rights import denial_of
+
+
+class Context(ConfigContext, WithRights, Protocol):
+    """The control process, as this handler sees it."""
 
 
 async def handle(
-    context: ConfigContext, request: IncrementalAlterConfigsRequest, version: int
+    context: Context, request: IncrementalAlterConfigsRequest, version: int
 ) -> IncrementalAlterConfigsResponse:
     """Change each resource on its own, or with ``validate_only`` say whether it could be changed."""
+
+    def denial(resource: ResourceChanges) -> ErrorCode | None:
+        return denial_of(context.rights, Operation.ALTER_CONFIGS, resource.type, resource.name)
+
     resources = [_changes(resource) for resource in request.resources]
-    results = await change_all(context, resources, incremental, validate_only=request.validate_only)
+    results = await change_all(
+        context, resources, incremental, denial=denial, validate_only=request.validate_only
+    )
     return IncrementalAlterConfigsResponse(responses=[_response(result) for result in results])
 
 

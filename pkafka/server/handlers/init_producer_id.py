@@ -10,8 +10,11 @@ from typing import Final, Protocol
 from pkafka.errors import ErrorCode
 from pkafka.model import NO_PRODUCER_ID
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from pkafka.security.acl import CLUSTER_NAME, Operation, ResourceType
 from pkafka.server.coordinator.routing import Routed
+from pkafka.server.ports.authorized import Authorized, rights_in
 from pkafka.server.ports.transactions import TransactionPort
+from pkafka.server.security.rights import Rights
 from pkafka.server.serving.context import Caller, RequestContext
 from pkafka.server.transactions.coordinator import InitResult, TransactionCoordinator
 from pkafka.server.transactions.routing import Transactions
@@ -20,7 +23,7 @@ from pkafka.server.transactions.transaction import NO_PRODUCER_EPOCH, Producer
 _FENCED_VERSION: Final = 4
 
 
-class Port(TransactionPort, Protocol):
+class Port(TransactionPort, Authorized, Protocol):
     """What InitProducerId asks of its worker."""
 
     @property
@@ -29,6 +32,9 @@ class Port(TransactionPort, Protocol):
 
 def handle(context: RequestContext[Port], request: InitProducerIdRequest, version: int) -> Routed:
     """Give an unused producer id, or take the request to the coordinator of the transactional id."""
+    code = _denial(rights_in(context), request.transactional_id)
+    if code is not None:
+        return _failed(code)
     has_id = request.producer_id != NO_PRODUCER_ID
     if has_id != (request.producer_epoch != NO_PRODUCER_EPOCH) or request.transactional_id == "":
         return _failed(ErrorCode.INVALID_REQUEST)
@@ -38,6 +44,20 @@ def handle(context: RequestContext[Port], request: InitProducerIdRequest, versio
     return context.worker.transaction_routing.to_owner(
         context, request.transactional_id, request, serve, refused
     )
+
+
+def _denial(rights: Rights, transactional_id: str | None) -> ErrorCode | None:
+    """Why the client may have no identity; None where it may."""
+    if transactional_id is not None:
+        may = rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        return None if may else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    # Whoever may write to some topic may do so once for each record (KIP-679).
+    if rights.sees(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return None
+    if rights.may_any(Operation.WRITE, ResourceType.TOPIC):
+        return None
+    rights.denied(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
+    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 async def _unused(transactions: TransactionCoordinator) -> InitProducerIdResponse:

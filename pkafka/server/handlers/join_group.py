@@ -5,16 +5,16 @@ v6 flexible · v7 protocol type in the answer (KIP-559) · v8 reason (KIP-800) �
 """
 
 from collections.abc import Awaitable
-from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from pkafka.errors import ErrorCode
+from pkafka.java.addresses import java_text_of
 from pkafka.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.coordinator.routing import Routed
 from pkafka.server.groups.effects import JoinResult
 from pkafka.server.groups.events import JoinRequest
@@ -37,6 +37,8 @@ def serve(
     groups: Groups, caller: Caller, request: JoinGroupRequest, version: int
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     """Serve a member of a group of this worker; the answer comes when the group's next generation begins."""
+    if not groups.rights(caller).may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return _response(JoinResult(error=ErrorCode.GROUP_AUTHORIZATION_FAILED, member_id=""), version)
     has_timeout = version >= _REBALANCE_TIMEOUT_VERSION
     joining = JoinRequest(
         member_id=request.member_id,
@@ -59,22 +61,6 @@ def serve(
         return _response(await waiting, version)
 
     return later(result)
-
-
-@lru_cache(maxsize=1_000)
-def java_text_of(host: str) -> str:
-    """Write an address as Java prints it: Kafka stores and shows the hosts of members so."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return f"/{host}"
-    if isinstance(address, IPv4Address):
-        return f"/{address}"
-    if address.ipv4_mapped is not None:
-        return f"/{address.ipv4_mapped}"
-    zone = "" if address.scope_id is None else f"%{address.scope_id}"
-    groups = (int(group, 16) for group in IPv6Address(int(address)).exploded.split(":"))
-    return "/" + ":".join(f"{group:x}" for group in groups) + zone
 
 
 def _response(result: JoinResult, version: int) -> JoinGroupResponse:

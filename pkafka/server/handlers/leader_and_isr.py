@@ -11,7 +11,9 @@ from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
     LeaderAndIsrTopicState,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.ports.broker_context import BrokerContext
+from pkafka.server.security.rights import may_in_cluster
 
 _FIRST_VERSION_WITH_IDS = 5
 
@@ -24,7 +26,9 @@ async def handle(ctx: BrokerContext, request: LeaderAndIsrRequest, version: int)
         topic.partition_states.append(state)
     request.topic_states += by_topic.values()
     request.ungrouped_partition_states = []
-    if ctx.is_stale(request.broker_epoch):
+    if not may_in_cluster(ctx.rights, Operation.CLUSTER_ACTION):
+        response = _refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    elif ctx.is_stale(request.broker_epoch):
         response = _refused(request, ErrorCode.STALE_BROKER_EPOCH)
     else:
         carried_out = await ctx.carry_out(request)

@@ -7,6 +7,7 @@ from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.coordinator.routing import Routed
 from pkafka.server.groups.events import Leaving
 from pkafka.server.groups.routing import Groups
@@ -21,8 +22,10 @@ def handle(context: RequestContext[GroupPort], request: LeaveGroupRequest, _vers
     return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 
 
-def serve(groups: Groups, _caller: Caller, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
+def serve(groups: Groups, caller: Caller, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
     """Serve members of a group of this worker."""
+    if not groups.rights(caller).may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return refused(request, version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if version < _BATCHED_VERSION:
         leaving = [Leaving(member_id=request.member_id)]
     else:

@@ -9,6 +9,7 @@ from typing import Final
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from pkafka.protocol.schema import Message
+from pkafka.security.acl import CLUSTER_NAME, Operation, ResourceType
 from pkafka.server.groups.routing import Groups
 from pkafka.server.ports.groups import GroupPort
 from pkafka.server.serving.context import Caller, RequestContext
@@ -31,8 +32,10 @@ def handle(
     return context.worker.routing.to_all(context, request, serve, refused, merged)
 
 
-def serve(groups: Groups, _caller: Caller, request: ListGroupsRequest, _version: int) -> ListGroupsResponse:
-    """List the groups of this worker."""
+def serve(groups: Groups, caller: Caller, request: ListGroupsRequest, _version: int) -> ListGroupsResponse:
+    """List the groups of this worker that the client may describe."""
+    rights = groups.rights(caller)
+    sees_all = rights.sees(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     error, found = groups.coordinator.overview()
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
@@ -49,6 +52,7 @@ def serve(groups: Groups, _caller: Caller, request: ListGroupsRequest, _version:
             )
             for one in found
             if not states or one.state.value.lower() in states
+            if sees_all or rights.sees(Operation.DESCRIBE, ResourceType.GROUP, one.group_id)
         ],
     )
 

@@ -28,9 +28,12 @@ from pkafka.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.ipc.peer import Handler
+from pkafka.server.ports.authorized import Authorized, by_right, rights_in
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.serving import by_owner
 from pkafka.server.serving.context import RequestContext
@@ -44,7 +47,7 @@ _DEBUGGING: Final = -2
 """The replica id of tools that look at all replicas of a broker, led there or not."""
 
 
-class Port(by_owner.Owner, Protocol):
+class Port(by_owner.Owner, Authorized, Protocol):
     """What ListOffsets asks of its worker."""
 
     @property
@@ -82,6 +85,9 @@ async def handle(
     context: RequestContext[Port], request: ListOffsetsRequest, version: int
 ) -> ListOffsetsResponse:
     """Ask the owners of all partitions."""
+    described, hidden = by_right(
+        rights_in(context), Operation.DESCRIBE, request.topics, lambda topic: topic.name
+    )
     rows = [
         Wanted(
             topic.name,
@@ -93,7 +99,7 @@ async def handle(
             request.replica_id,
             version,
         )
-        for topic in request.topics
+        for topic in described
         for partition in topic.partitions
     ]
     if version:
@@ -104,7 +110,19 @@ async def handle(
     for name, group in groupby(paired, key=lambda pair: pair[0].topic):
         partitions = [_response(row.partition, found, version) for row, found in group]
         topics.append(ListOffsetsTopicResponse(name=name, partitions=partitions))
-    return ListOffsetsResponse(topics=topics)
+    return ListOffsetsResponse(topics=topics + [_refused(topic) for topic in hidden])
+
+
+def _refused(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+    return ListOffsetsTopicResponse(
+        name=topic.name,
+        partitions=[
+            ListOffsetsPartitionResponse(
+                partition_index=one.partition_index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            )
+            for one in topic.partitions
+        ],
+    )
 
 
 def _with_duplicates_marked(rows: Sequence[Wanted]) -> list[Wanted]:

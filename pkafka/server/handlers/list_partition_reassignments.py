@@ -4,20 +4,27 @@ from collections.abc import Mapping
 
 from pkafka.errors import ApiError
 from pkafka.model import TopicPartition
+from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.controller.context import Assignment
+from pkafka.server.ports.authorized import not_authorized
 from pkafka.server.ports.controller_context import ControllerContext
+from pkafka.server.security.rights import may_in_cluster
 
 
 async def handle(
     ctx: ControllerContext, request: ListPartitionReassignmentsRequest, version: int
 ) -> ListPartitionReassignmentsResponse:
     """List the partitions that move, of those that the request names or of all."""
+    if not may_in_cluster(ctx.rights, Operation.DESCRIBE):
+        denial = not_authorized(ApiKey.LIST_PARTITION_REASSIGNMENTS)
+        return ListPartitionReassignmentsResponse(error_code=denial.code, error_message=denial.message)
     try:
         ongoing = await ctx.run(lambda: ctx.controller.office().reassignments.ongoing())
     except ApiError as error:

@@ -12,6 +12,7 @@ from pkafka.protocol.messages.list_transactions import (
     TransactionState,
 )
 from pkafka.protocol.schema import Message
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.ports.transactions import TransactionPort
 from pkafka.server.serving.context import Caller, RequestContext
 from pkafka.server.transactions.routing import Transactions
@@ -38,9 +39,10 @@ def handle(
 
 
 def serve(
-    transactions: Transactions, _caller: Caller, request: ListTransactionsRequest, _version: int
+    transactions: Transactions, caller: Caller, request: ListTransactionsRequest, _version: int
 ) -> ListTransactionsResponse:
-    """List the transactional ids of this worker."""
+    """List the transactional ids of this worker that the client may describe."""
+    rights = transactions.rights(caller)
     error, entries = transactions.coordinator.overview()
     if error:
         return ListTransactionsResponse(error_code=error)
@@ -54,6 +56,7 @@ def serve(
             )
             for one in entries
             if _is_wanted(request, facts := one.transaction.facts, now_ms)
+            and rights.sees(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id)
         ]
     )
 

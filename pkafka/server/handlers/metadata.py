@@ -15,7 +15,9 @@ from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.cluster.pulses import Pulses
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.handlers import metadata_answer
+from pkafka.server.ports.authorized import Authorized, rights_in
 from pkafka.server.replicas.partitions import Partitions
+from pkafka.server.security.rights import Rights
 from pkafka.server.serving.connection_state import ConnectionState
 from pkafka.server.serving.context import RequestContext
 from pkafka.server.serving.control_line import ControlLine
@@ -27,7 +29,7 @@ _TOLD_S: Final = 1.0
 """A client that heard of a broker's death longer ago than this hears of it again: the broker has died once more."""
 
 
-class Port(Protocol):
+class Port(Authorized, Protocol):
     """What Metadata asks of its worker."""
 
     @property
@@ -65,8 +67,12 @@ class _Context:
     def listener_name(self) -> str:
         return self._context.listener_name
 
+    @property
+    def rights(self) -> Rights:
+        return rights_in(self._context)
+
     async def auto_create(self, names: Sequence[str]) -> Mapping[str, ErrorCode]:
-        return await self._context.worker.control_line.auto_create(names)
+        return await self._context.worker.control_line.auto_create(names, self._context.caller)
 
 
 def handle(

@@ -21,15 +21,16 @@ from pkafka.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from pkafka.security.acl import CLUSTER_NAME, Operation, ResourceType
 from pkafka.server.cluster.metadata import BrokerInfo, MetadataCache, PartitionInfo, TopicInfo
 from pkafka.server.config.broker_config import BrokerConfig
-
-# Bit n stands for AclOperation n. Without an authorizer all operations of the resource are allowed (KIP-430).
-CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
-TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
+from pkafka.server.security.rights import UNLIMITED, Rights, cluster_operations_of, operations_of
 
 _ENCODED_MAX: Final = 32
 """How many encoded answers are kept for a version of the cache: the clients of an application ask for few lists."""
+
+_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_FIRST_VERSION_WITH_OPERATIONS: Final = 8
 
 _Topics = list[MetadataResponseTopic]
 
@@ -46,6 +47,11 @@ class MetadataContext(Protocol):
     @property
     def listener_name(self) -> str:
         """The listener of the client's connection; the answer has the brokers' addresses of this listener."""
+        ...
+
+    @property
+    def rights(self) -> Rights:
+        """What the client may do; the same object until that changes."""
         ...
 
     @property
@@ -83,9 +89,11 @@ def handle_encoded(ctx: MetadataContext, request: MetadataRequest, version: int)
     """
     kept = ctx.metadata.derived.setdefault("encoded", {})
     assert isinstance(kept, dict)
+    rights = ctx.rights
     key = (
         ctx.listener_name,
         ctx.dead,
+        rights,
         version,
         None if request.topics is None else tuple([(one.name, one.topic_id) for one in request.topics]),
         request.allow_auto_topic_creation,
@@ -100,7 +108,11 @@ def handle_encoded(ctx: MetadataContext, request: MetadataRequest, version: int)
         topics = answer_from_cache(ctx, request, version)
     if topics is None:
         return None
+    if any(one.error_code == _DENIED for one in topics):
+        return encode(_response(ctx, request, version, topics), version)  # each denial is to be logged
     body = encode(_response(ctx, request, version, topics), version)
+    if len(kept) >= _ENCODED_MAX and rights is not UNLIMITED:
+        kept.clear()  # some are of rights that nobody has any more
     if len(kept) < _ENCODED_MAX:
         kept[key] = body
     return body
@@ -113,17 +125,54 @@ def answer_from_cache(ctx: MetadataContext, request: MetadataRequest, version: i
         None when some of them have to be created first.
     """
     if request.topics is None or (version == 0 and not request.topics):
-        return [_describe(ctx, topic, request, version) for topic in _sorted(ctx.metadata)]
+        rights = ctx.rights
+        return [
+            _describe(ctx, topic, request, version)
+            for topic in _sorted(ctx.metadata)
+            if rights.sees(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        ]
     wanted_ids = dict.fromkeys(one.topic_id for one in request.topics if one.topic_id != NO_TOPIC_ID)
     if wanted_ids:
         return _by_id(ctx, wanted_ids, request, version)
-    names = dict.fromkeys(one.name for one in request.topics if one.name is not None)
-    known, unknown = _known(ctx, names, request, version)
-    if not unknown:
-        return known
-    if request.allow_auto_topic_creation and ctx.config.auto_create_topics_enable:
-        return None
-    return known + [_failed(_why_unknown(name), name) for name in unknown]
+    visible, hidden = _by_visibility(ctx, request)
+    known, unknown = _known(ctx, visible, request, version)
+    if unknown and request.allow_auto_topic_creation and ctx.config.auto_create_topics_enable:
+        creatable, denied = _by_creatability(ctx.rights, unknown)
+        if creatable:
+            return None
+        return known + _denied(ctx, Operation.CREATE, denied) + _denied(ctx, Operation.DESCRIBE, hidden)
+    unknown_topics = [_unknown(ctx, _why_unknown(name), name, request, version) for name in unknown]
+    return known + unknown_topics + _denied(ctx, Operation.DESCRIBE, hidden)
+
+
+def _by_visibility(ctx: MetadataContext, request: MetadataRequest) -> tuple[list[str], list[str]]:
+    """Part the names of a request: those that the client may describe, whether there are such topics, and others."""
+    rights = ctx.rights
+    parted: tuple[list[str], list[str]] = ([], [])
+    for name in dict.fromkeys(one.name for one in request.topics or () if one.name is not None):
+        parted[not rights.sees(Operation.DESCRIBE, ResourceType.TOPIC, name)].append(name)
+    return parted
+
+
+def _by_creatability(rights: Rights, names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Part names without a topic: those that the client may create, and others."""
+    if rights.sees(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return list(names), []
+    parted: tuple[list[str], list[str]] = ([], [])
+    for name in names:
+        parted[not rights.sees(Operation.CREATE, ResourceType.TOPIC, name)].append(name)
+    return parted
+
+
+def _denied(ctx: MetadataContext, operation: Operation, names: Iterable[str]) -> _Topics:
+    """Refuse topics; the answer does not say of those that the client may not describe whether they are internal."""
+    topics = []
+    for name in names:
+        ctx.rights.denied(operation, ResourceType.TOPIC, name)
+        topic = _failed(_DENIED, name)
+        topic.is_internal = topic.is_internal and operation is not Operation.DESCRIBE
+        topics.append(topic)
+    return topics
 
 
 def leaders_named(cache: MetadataCache, request: MetadataRequest, version: int) -> Collection[BrokerId]:
@@ -161,13 +210,31 @@ def _refused(request: MetadataRequest, version: int) -> MetadataResponse:
 
 
 async def _with_creation(ctx: MetadataContext, request: MetadataRequest, version: int) -> _Topics:
-    names = dict.fromkeys(one.name for one in request.topics or () if one.name is not None)
-    _, unknown = _known(ctx, names, request, version)
-    creatable = [name for name in unknown if topic_name_problem(name) is None]
+    visible, hidden = _by_visibility(ctx, request)
+    _, unknown = _known(ctx, visible, request, version)
+    allowed, denied = _by_creatability(ctx.rights, unknown)
+    creatable = [name for name in allowed if topic_name_problem(name) is None]
     outcome = await ctx.auto_create(creatable) if creatable else {}
     # The cache may have changed while the topics were made; the answer has what is known by now.
-    known, unknown = _known(ctx, names, request, version)
-    return known + [_failed(outcome.get(name, _why_unknown(name)), name) for name in unknown]
+    known, unknown = _known(ctx, [name for name in visible if name not in denied], request, version)
+    unknown_topics = [
+        _unknown(ctx, outcome.get(name, _why_unknown(name)), name, request, version) for name in unknown
+    ]
+    return (
+        known
+        + unknown_topics
+        + _denied(ctx, Operation.CREATE, denied)
+        + _denied(ctx, Operation.DESCRIBE, hidden)
+    )
+
+
+def _unknown(
+    ctx: MetadataContext, code: ErrorCode, name: str, request: MetadataRequest, version: int
+) -> MetadataResponseTopic:
+    topic = _failed(code, name)
+    if version >= _FIRST_VERSION_WITH_OPERATIONS and request.include_topic_authorized_operations:
+        topic.topic_authorized_operations = operations_of(ctx.rights, ResourceType.TOPIC, name)
+    return topic
 
 
 def _known(
@@ -189,13 +256,17 @@ def _by_id(
 ) -> _Topics:
     known: _Topics = []
     unknown: _Topics = []
+    hidden: _Topics = []
+    rights = ctx.rights
     for topic_id in topic_ids:
         topic = ctx.metadata.topic(ctx.metadata.topic_name(topic_id) or "")
         if topic is None:
             unknown.append(_failed(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
+        elif not rights.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            hidden.append(_failed(_DENIED, None, topic_id))  # an id is no secret
         else:
             known.append(_describe(ctx, topic, request, version))
-    return unknown + known
+    return unknown + known + hidden
 
 
 def _problem(request: MetadataRequest, version: int) -> ErrorCode:
@@ -225,7 +296,8 @@ def _describe(
 ) -> MetadataResponseTopic:
     operations = request.include_topic_authorized_operations
     # Version 0 leaves dead replicas out; LISTENER_NOT_FOUND exists from version 6 on.
-    key = (topic.name, ctx.listener_name, version == 0, version >= 6, operations, ctx.dead)
+    rights = ctx.rights if operations else None
+    key = (topic.name, ctx.listener_name, version == 0, version >= 6, rights, ctx.dead)
     derived = ctx.metadata.derived
     found = derived.get(key)
     if isinstance(found, MetadataResponseTopic):
@@ -239,9 +311,10 @@ def _describe(
             for number, info in topic.partitions.items()
         ],
     )
-    if operations:
-        made.topic_authorized_operations = TOPIC_OPERATIONS
-    derived[key] = made
+    if rights is not None:
+        made.topic_authorized_operations = operations_of(rights, ResourceType.TOPIC, topic.name)
+    if rights is None or rights is UNLIMITED:
+        derived[key] = made
     return made
 
 
@@ -297,7 +370,7 @@ def _response(
         topics=topics,
     )
     if request.include_cluster_authorized_operations and 8 <= version <= 10:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations_of(ctx.rights)
     return response
 
 

@@ -18,24 +18,27 @@ from pkafka.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from pkafka.protocol.schema import Message
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.coordinator.routing import Routed
 from pkafka.server.groups.commits import Outcomes, java_length
-from pkafka.server.groups.named_partitions import codes_by_topic, known_partitions
+from pkafka.server.groups.named_partitions import codes_by_topic, known_partitions, unreadable_partitions
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import NO_EXPIRY, CommittedOffset
 from pkafka.server.groups.routing import Groups
 from pkafka.server.ipc import words
 from pkafka.server.ipc.words import StoreCommit
+from pkafka.server.ports.authorized import Authorized, rights_in
 from pkafka.server.ports.groups import GroupPort
+from pkafka.server.security.rights import Rights
 from pkafka.server.serving.context import Caller, RequestContext
 from pkafka.server.serving.control_line import ControlLine
 
 _NO_RETENTION: Final = -1
 
 
-class Port(GroupPort, Protocol):
+class Port(GroupPort, Authorized, Protocol):
     """What OffsetCommit asks of its worker."""
 
     @property
@@ -51,14 +54,18 @@ class Port(GroupPort, Protocol):
 def handle(context: RequestContext[Port], request: OffsetCommitRequest, version: int) -> Routed:
     """Take the request to the group's coordinator, or to the coordination store."""
     if version == 0:
-        return _to_store(context.worker, request)
+        return _to_store(context.worker, rights_in(context), request)
     return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 
 
 def serve(
-    groups: Groups, _caller: Caller, request: OffsetCommitRequest, _version: int
+    groups: Groups, caller: Caller, request: OffsetCommitRequest, version: int
 ) -> Message | Awaitable[Message]:
     """Store offsets of a group of this worker."""
+    rights = groups.rights(caller)
+    if not rights.may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return refused(request, version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    denied = unreadable_partitions(rights, request.topics)
     now_ms = groups.clock.now_ms()
     expires_ms = (
         NO_EXPIRY if request.retention_time_ms == _NO_RETENTION else now_ms + request.retention_time_ms
@@ -71,10 +78,10 @@ def serve(
             one.committed_metadata or "",
             expires_ms,
         )
-        for key, one in known_partitions(groups.metadata, request.topics).items()
+        for key, one in known_partitions(groups.metadata, request.topics, denied).items()
     }
     if not commits:
-        return _response(request, {})
+        return _response(request, denied)
     outcomes = groups.offsets.commit(
         request.group_id,
         request.member_id,
@@ -83,10 +90,10 @@ def serve(
         commits,
     )
     if isinstance(outcomes, dict):
-        return _response(request, outcomes)
+        return _response(request, {**outcomes, **denied})
 
     async def later(waiting: Awaitable[Outcomes]) -> Message:
-        return _response(request, await waiting)
+        return _response(request, {**await waiting, **denied})
 
     return later(outcomes)
 
@@ -109,9 +116,12 @@ def _response(
     )
 
 
-async def _to_store(worker: Port, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    known = known_partitions(worker.metadata, request.topics)
-    outcomes = dict.fromkeys(known, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+async def _to_store(worker: Port, rights: Rights, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    if not rights.may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return refused(request, 0, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    denied = unreadable_partitions(rights, request.topics)
+    known = known_partitions(worker.metadata, request.topics, denied)
+    outcomes = {**denied, **dict.fromkeys(known, ErrorCode.OFFSET_METADATA_TOO_LARGE)}
     chars_max = worker.config.offset_metadata_max_bytes
     rows = [
         (*key, one.committed_offset)

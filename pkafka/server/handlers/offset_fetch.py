@@ -21,6 +21,7 @@ from pkafka.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from pkafka.protocol.schema import Message
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.coordinator.routing import Routed
 from pkafka.server.groups.offsets import PartitionKey
@@ -28,7 +29,9 @@ from pkafka.server.groups.records import CommittedOffset
 from pkafka.server.groups.routing import Groups
 from pkafka.server.ipc import words
 from pkafka.server.ipc.words import StoreFetch
+from pkafka.server.ports.authorized import Authorized, rights_in
 from pkafka.server.ports.groups import GroupPort
+from pkafka.server.security.rights import Rights
 from pkafka.server.serving.context import Caller, RequestContext
 from pkafka.server.serving.control_line import ControlLine
 
@@ -40,7 +43,7 @@ _Topic = TypeVar("_Topic", OffsetFetchResponseTopic, OffsetFetchResponseTopics)
 Found: TypeAlias = Mapping[PartitionKey, CommittedOffset | ErrorCode | None]
 
 
-class Port(GroupPort, Protocol):
+class Port(GroupPort, Authorized, Protocol):
     """What OffsetFetch asks of its worker."""
 
     @property
@@ -53,7 +56,7 @@ class Port(GroupPort, Protocol):
 def handle(context: RequestContext[Port], request: OffsetFetchRequest, version: int) -> Routed:
     """Take the request to the groups' coordinators, or to the coordination store."""
     if version == 0:
-        return _from_store(context.worker, request)
+        return _from_store(context.worker, rights_in(context), request)
     if version < _BATCHED_VERSION:
         return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
     if len(request.groups) == 1:
@@ -75,11 +78,12 @@ def handle(context: RequestContext[Port], request: OffsetFetchRequest, version: 
     return context.worker.routing.to_owners(context, parts, serve, refused, merged)
 
 
-def serve(groups: Groups, _caller: Caller, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+def serve(groups: Groups, caller: Caller, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
     """Read offsets of groups of this worker."""
+    rights = groups.rights(caller)
     if version < _BATCHED_VERSION:
         keys = _keys(request)
-        error, found = groups.offsets.committed(request.group_id, keys, require_stable=request.require_stable)
+        error, found = _committed(groups, rights, request.group_id, keys, request)
         if error is not ErrorCode.NONE:
             return refused(request, version, error)
         return _response(found)
@@ -90,7 +94,7 @@ def serve(groups: Groups, _caller: Caller, request: OffsetFetchRequest, version:
             if group.topics is None
             else [(topic.name, index) for topic in group.topics for index in topic.partition_indexes]
         )
-        error, found = groups.offsets.committed(group.group_id, wanted, require_stable=request.require_stable)
+        error, found = _committed(groups, rights, group.group_id, wanted, request)
         answers.append(
             OffsetFetchResponseGroup(
                 group_id=group.group_id,
@@ -99,6 +103,37 @@ def serve(groups: Groups, _caller: Caller, request: OffsetFetchRequest, version:
             )
         )
     return OffsetFetchResponse(groups=answers)
+
+
+def _committed(
+    groups: Groups,
+    rights: Rights,
+    group_id: str,
+    wanted: Sequence[PartitionKey] | None,
+    request: OffsetFetchRequest,
+) -> tuple[ErrorCode, Found]:
+    """What a group has committed, as far as the client may know: of all topics it sees those that it may describe."""
+    if not rights.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED, {}
+    denied: Found = {} if wanted is None else _denied(rights, wanted)
+    visible = None if wanted is None else [key for key in wanted if key not in denied]
+    error, found = groups.offsets.committed(group_id, visible, require_stable=request.require_stable)
+    if wanted is None:
+        found = {
+            key: one
+            for key, one in found.items()
+            if rights.sees(Operation.DESCRIBE, ResourceType.TOPIC, key[0])
+        }
+    return error, {**found, **denied}
+
+
+def _denied(rights: Rights, keys: Sequence[PartitionKey]) -> dict[PartitionKey, ErrorCode]:
+    hidden = {
+        topic
+        for topic in {topic for topic, _ in keys}
+        if not rights.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+    }
+    return {key: ErrorCode.TOPIC_AUTHORIZATION_FAILED for key in keys if key[0] in hidden}
 
 
 def _keys(request: OffsetFetchRequest) -> list[PartitionKey] | None:
@@ -138,12 +173,13 @@ def _response(found: Found) -> OffsetFetchResponse:
     return OffsetFetchResponse(topics=_topics(found, OffsetFetchResponseTopic, OffsetFetchResponsePartition))
 
 
-async def _from_store(worker: Port, request: OffsetFetchRequest) -> OffsetFetchResponse:
+async def _from_store(worker: Port, rights: Rights, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    if not rights.may(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
+        return refused(request, 0, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     keys = _keys(request) or []
-    unknown = [key for key in keys if worker.metadata.partition(*key) is None]
-    found: dict[PartitionKey, CommittedOffset | ErrorCode | None] = dict.fromkeys(
-        unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    )
+    found: dict[PartitionKey, CommittedOffset | ErrorCode | None] = {**_denied(rights, keys)}
+    unknown = [key for key in keys if key not in found and worker.metadata.partition(*key) is None]
+    found.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     known = [key for key in keys if key not in found]
     if known:
         rows = await worker.control_line.ask(words.FETCH_FROM_STORE, StoreFetch(request.group_id, known))

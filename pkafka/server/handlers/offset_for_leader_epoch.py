@@ -4,7 +4,7 @@ v1 the epoch found · v2 current leader epoch · v3 replica id · v4 flexible
 """
 
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from pkafka.errors import ErrorCode
 from pkafka.model import NO_EPOCH, NO_OFFSET, LeaderEpoch, Offset
@@ -12,11 +12,18 @@ from pkafka.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
+from pkafka.security.acl import CLUSTER_NAME, Operation, ResourceType
 from pkafka.server.ipc.peer import Handler
+from pkafka.server.ports.authorized import Authorized, by_right, rights_in
 from pkafka.server.serving.by_owner import Owner, Question
 from pkafka.server.serving.context import RequestContext
+
+
+class Port(Owner, Authorized, Protocol):
+    """What OffsetForLeaderEpoch asks of its worker."""
 
 
 class Wanted(NamedTuple):
@@ -37,12 +44,17 @@ class Found(NamedTuple):
 
 
 async def handle(
-    context: RequestContext[Owner], request: OffsetForLeaderEpochRequest, _version: int
+    context: RequestContext[Port], request: OffsetForLeaderEpochRequest, _version: int
 ) -> OffsetForLeaderEpochResponse:
     """Ask the owners of all partitions."""
+    rights = rights_in(context)
+    described, hidden = request.topics, list[OffsetForLeaderTopic]()
+    # Followers ask this, too; they have a right of their own.
+    if not rights.sees(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        described, hidden = by_right(rights, Operation.DESCRIBE, request.topics, lambda topic: topic.topic)
     rows = [
         Wanted(topic.topic, partition.partition, partition.current_leader_epoch, partition.leader_epoch)
-        for topic in request.topics
+        for topic in described
         for partition in topic.partitions
     ]
     answers = await QUESTION.ask(context.worker, rows)
@@ -58,7 +70,17 @@ async def handle(
             for row, found in group
         ]
         topics.append(OffsetForLeaderTopicResult(topic=name, partitions=partitions))
-    return OffsetForLeaderEpochResponse(topics=topics)
+    return OffsetForLeaderEpochResponse(topics=topics + [_refused(topic) for topic in hidden])
+
+
+def _refused(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
+    return OffsetForLeaderTopicResult(
+        topic=topic.topic,
+        partitions=[
+            EpochEndOffset(partition=one.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            for one in topic.partitions
+        ],
+    )
 
 
 def local(worker: Owner, row: Wanted) -> Found:

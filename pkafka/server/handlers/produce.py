@@ -11,11 +11,12 @@ of a transaction in a partition wait for the transaction's coordinator.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 from pkafka.errors import ErrorCode, PkafkaError
+from pkafka.net.answers import Answer
 from pkafka.net.buffers import Lease
-from pkafka.net.connection import Answer, Detach, LaterAnswer, ServerConnection
+from pkafka.net.connection import Detach, LaterAnswer, ServerConnection
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot import (
     CurrentLeader,
@@ -24,6 +25,7 @@ from pkafka.protocol.hot import (
     decode_produce,
     encode_produce_response,
 )
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.handlers.produce_append import (
     Outcome,
     Port,
@@ -34,11 +36,16 @@ from pkafka.server.handlers.produce_append import (
     failed,
     has_transactions,
     refusal_of,
+    vouched_for,
 )
 from pkafka.server.ipc.peer import Blob, Handler, LaterReply, PeerLate, Reply
+from pkafka.server.limits.client_quotas import ClientQuotas
 from pkafka.server.replicas.appending import Unsafe
 from pkafka.server.replicas.partition import PartitionKey
-from pkafka.server.serving.dispatch import frame
+from pkafka.server.security.rights import Rights
+from pkafka.server.serving.connection_state import rights_at
+from pkafka.server.serving.dispatch import client_of, frame
+from pkafka.server.transactions.questions import Vouched
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +58,13 @@ _REFUSED: Final = frozenset(
     }
 )
 """Errors of records that are not in the log and that their producer sends again."""
+# What the two words below say are plain rows: this path, the hottest between workers, makes no object for a request.
+_Words: TypeAlias = Sequence[Vouched] | None
+_FromBlob: TypeAlias = tuple[int, int, int, str | None, str | None, _Words, list[tuple[str, int, int]]]
+"""Version, acks, time-out in ms, client id, transactional id, and a word of its coordinator for each set, if the worker
+that asks is the coordinator; topic, partition and size of each set of the blob."""
+_FromArena: TypeAlias = tuple[int, int, int, str | None, str | None, _Words, list[tuple[str, int, int, int]]]
+"""The same; topic, partition, place and size of each set in the arena of the worker that asks."""
 _IN_BLOB: Final = "produce"
 """The operation by which a worker appends records that travel with the frame."""
 _IN_ARENA: Final = "produce_from"
@@ -67,18 +81,26 @@ def handle(
 
     Returns:
         A later answer when the answers of other workers, a flush or replicas have to be waited for.
+
+    Raises:
+        ApiError: the rights of the client are not known yet.
     """
     version = header.api_version
     transactional_id, acks, timeout_ms, parts = decode_produce(frame, position, version)
+    rights = None if worker.authorizer is None else rights_at(worker.authorizer, connection)
     if has_transactions(parts):
-        refusal = refusal_of(transactional_id, parts)
+        refusal = refusal_of(transactional_id, parts, rights)
         if refusal is not None:
             code, message = refusal
             rows = [failed(*part[:2], code, message=message) for part in parts]
-            return _answer_now(worker, connection, header, acks, rows)
+            return _answer_now(worker, connection, header, acks, rows, len(frame))
     else:
         transactional_id = None
     refused = _refused_before(connection) if connection.has_refused else None
+    if rights is not None:
+        denied = _denied(rights, parts)
+        if denied:
+            refused = {**(refused or {}), **denied}
     if len(parts) == 1 and not refused:
         # Most requests of a busy producer take this way.
         topic, partition, data = parts[0]
@@ -88,22 +110,41 @@ def handle(
                 outcome = append(worker, topic, partition, data, version, acks, header.client_id)
                 row, unsafe = outcome
                 if unsafe is None and not row[2]:
-                    return _answer_now(worker, connection, header, acks, [row])
-            gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
+                    return _answer_now(worker, connection, header, acks, [row], len(frame))
+            gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts, len(frame))
             if outcome is None:
                 gathering.append_own(0, transactional_id)
             else:
                 gathering.take_own(0, outcome)
             return gathering.wait()
-    foreign = worker.peers.foreign_owner([(topic, partition) for topic, partition, _data in parts])
-    if foreign is not None and not connection.has_answers_due:
-        detach = worker.clients.hand_over(connection, foreign)
-        if detach is not None:
-            return detach
-    gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
+    detach = None if refused else _handed_over(worker, connection, parts)
+    if detach is not None:
+        return detach
+    gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts, len(frame))
     for number in gathering.forward_others(transactional_id, refused or {}):
         gathering.append_own(number, transactional_id)
     return gathering.wait()
+
+
+def _handed_over(worker: Port, connection: ServerConnection, parts: Sequence[ProduceRow]) -> Detach | None:
+    """Move the connection to the worker that owns all partitions of the request, where that pays."""
+    foreign = worker.peers.foreign_owner([(topic, partition) for topic, partition, _data in parts])
+    if foreign is None or connection.has_answers_due:
+        return None
+    return worker.clients.hand_over(connection, foreign)
+
+
+def _denied(rights: Rights, parts: Sequence[ProduceRow]) -> dict[tuple[str, int], Row] | None:
+    """The partitions to which the client may not write, there or not, with the rows that say so; None for none."""
+    writable = rights.writable
+    denied = None
+    for topic, partition, _data in parts:
+        if not writable[topic]:
+            rights.denied(Operation.WRITE, ResourceType.TOPIC, topic)
+            if denied is None:
+                denied = {}
+            denied[topic, partition] = failed(topic, partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return denied
 
 
 def _refused_before(connection: ServerConnection) -> dict[tuple[str, int], Row]:
@@ -126,20 +167,30 @@ def _refused_before(connection: ServerConnection) -> dict[tuple[str, int], Row]:
 
 
 def _answer(
-    worker: Port, connection: ServerConnection, header: RequestHeader, acks: int, rows: Sequence[Row]
+    worker: Port,
+    connection: ServerConnection,
+    header: RequestHeader,
+    acks: int,
+    rows: Sequence[Row],
+    size_bytes: int,
 ) -> Answer | None:
     """Make the answer.
+
+    Args:
+        size_bytes: of the request, for the quotas of its client.
 
     Returns:
         None when the connection is to be closed instead.
     """
+    quotas = worker.client_quotas
+    throttle_ms = _slow_down(quotas, connection, header, acks, size_bytes) if quotas.is_active else 0
     if acks != 0:
         endpoints: Sequence[NodeEndpoint] = ()
         if header.api_version >= _FIRST_VERSION_WITH_LEADERS:
             leaders = [row[8][0] for row in rows if row[8]]
             if leaders:
                 endpoints = worker.metadata.node_endpoints(leaders, connection.listener)
-        return (frame(header, encode_produce_response(header.api_version, rows, 0, endpoints)),)
+        return (frame(header, encode_produce_response(header.api_version, rows, throttle_ms, endpoints)),)
     failed = next((row for row in rows if row[2]), None)
     if failed is None:
         return ()
@@ -148,10 +199,28 @@ def _answer(
     return None
 
 
+def _slow_down(
+    quotas: ClientQuotas, connection: ServerConnection, header: RequestHeader, acks: int, size_bytes: int
+) -> int:
+    """Note what a client has sent; returns for how many ms nothing more is read of this connection."""
+    client = client_of(connection, header)
+    throttle_ms = quotas.produced(*client, size_bytes)
+    if acks != 0:  # Kafka does not hold the time of requests against clients that expect no answer
+        throttle_ms = max(throttle_ms, quotas.served(*client, 0))
+    if throttle_ms:
+        connection.pause(throttle_ms / 1000)
+    return throttle_ms
+
+
 def _answer_now(
-    worker: Port, connection: ServerConnection, header: RequestHeader, acks: int, rows: Sequence[Row]
+    worker: Port,
+    connection: ServerConnection,
+    header: RequestHeader,
+    acks: int,
+    rows: Sequence[Row],
+    size_bytes: int,
 ) -> Answer:
-    answer = _answer(worker, connection, header, acks, rows)
+    answer = _answer(worker, connection, header, acks, rows, size_bytes)
     if answer is None:
         connection.close()
         return ()
@@ -163,14 +232,17 @@ class _Gathering(LaterAnswer):
 
     __slots__ = (
         "_acks",
+        "_client",
         "_header",
         "_held",
         "_missing",
         "_parts",
         "_readers",
+        "_size_bytes",
         "_timeout_ms",
         "_unsafe",
         "_waiting",
+        "_words",
         "_worker",
         "rows",
     )
@@ -183,8 +255,11 @@ class _Gathering(LaterAnswer):
         acks: int,
         timeout_ms: int,
         parts: Sequence[ProduceRow],
+        size_bytes: int,
     ) -> None:
         super().__init__(connection)
+        self._client = connection
+        self._size_bytes = size_bytes
         self._worker = worker
         self._header = header
         self._acks = acks
@@ -197,6 +272,8 @@ class _Gathering(LaterAnswer):
         self._waiting = False
         self._unsafe: list[Unsafe] = []
         """What this worker has appended, and what is not safe yet."""
+        self._words: _Words = None
+        """Of the coordinator for each part, where it is this worker and other workers need its word."""
         self.rows: list[Row] = [_NO_ROW] * len(parts)
 
     def forward_others(
@@ -205,7 +282,7 @@ class _Gathering(LaterAnswer):
         """Send other workers their record sets before this worker appends its own, so that all work at the same time.
 
         Args:
-            refused: the partitions that are refused at once, see _refused_before.
+            refused: the partitions that are refused at once, see _refused_before and _denied.
 
         Returns:
             The places in the request of this worker's own record sets.
@@ -222,6 +299,8 @@ class _Gathering(LaterAnswer):
                 here.append(number)
             else:
                 elsewhere.setdefault(owner, []).append(number)
+        if elsewhere and transactional_id is not None:
+            self._words = vouched_for(worker, transactional_id, self._parts)
         for owner, numbers in elsewhere.items():
             self._forward(owner, numbers, transactional_id)
         return here
@@ -238,7 +317,8 @@ class _Gathering(LaterAnswer):
             self.take_own(number, append(self._worker, *part, *terms))
             return
         later = partial(self._take_later, number)
-        outcome = append_in_transaction(self._worker, transactional_id, part, Terms(*terms), later)
+        word = None if self._words is None else self._words[number]
+        outcome = append_in_transaction(self._worker, transactional_id, part, Terms(*terms), later, word)
         if outcome is None:
             self._missing += 1
         else:
@@ -263,7 +343,7 @@ class _Gathering(LaterAnswer):
     def _note(self, number: int, row: Row) -> None:
         self.rows[number] = row
         if row[2]:
-            self._connection.has_refused = True
+            self._client.has_refused = True
 
     def _forward(self, owner: int, numbers: Sequence[int], transactional_id: str | None) -> None:
         """Send one owner its record sets, unchanged, behind one frame header."""
@@ -294,25 +374,31 @@ class _Gathering(LaterAnswer):
 
         places = self._places(sets)
         header = self._header
-        facts: list[Any] = [
+        words = None if self._words is None else [self._words[number] for number in numbers]
+        terms = (
             header.api_version,
             self._acks,
             self._timeout_ms,
             header.client_id,
             transactional_id,
-        ]
+            words,
+        )
         named = zip(parts, sets, strict=True)
         if places is None:
-            facts.append([(topic, partition, len(data)) for (topic, partition, _), data in named])
-            peer.call_back(_IN_BLOB, facts, sets[0] if len(sets) == 1 else b"".join(sets), answered)
+            from_blob: _FromBlob = (
+                *terms,
+                [(topic, partition, len(data)) for (topic, partition, _), data in named],
+            )
+            peer.call_back(_IN_BLOB, from_blob, sets[0] if len(sets) == 1 else b"".join(sets), answered)
         else:
-            facts.append(
+            from_arena: _FromArena = (
+                *terms,
                 [
                     (topic, partition, place, len(data))
                     for ((topic, partition, _), data), place in zip(named, places, strict=True)
-                ]
+                ],
             )
-            peer.call_back(_IN_ARENA, facts, b"", answered)
+            peer.call_back(_IN_ARENA, from_arena, b"", answered)
 
     def _places(self, sets: Sequence[Blob]) -> list[int] | None:
         """Find the record sets in this worker's arena, and keep them there until all workers have answered.
@@ -322,7 +408,7 @@ class _Gathering(LaterAnswer):
         """
         arena = self._worker.peers.arena
         if self._held is None:
-            self._held = self._connection.hold_frame() if arena is not None else None
+            self._held = self._client.hold_frame() if arena is not None else None
         if arena is None or self._held is None:
             return None
         return [arena.position_of(data) if isinstance(data, memoryview) and data else 0 for data in sets]
@@ -344,8 +430,10 @@ class _Gathering(LaterAnswer):
 
     def _share_is_there(self) -> None:
         self._missing -= 1
-        if not self._missing and self._waiting and not self._connection.closed:
-            all_together = _answer(self._worker, self._connection, self._header, self._acks, self.rows)
+        if not self._missing and self._waiting and not self._client.closed:
+            all_together = _answer(
+                self._worker, self._client, self._header, self._acks, self.rows, self._size_bytes
+            )
             if all_together is None:
                 self.close()
             else:
@@ -361,8 +449,10 @@ class _Gathering(LaterAnswer):
         self._waiting = self._missing > 0
         if self._waiting:
             return self
-        answer = _answer_now(self._worker, self._connection, self._header, self._acks, self.rows)
-        if not (self._connection.has_refused and self._connection.has_answers_due):
+        answer = _answer_now(
+            self._worker, self._client, self._header, self._acks, self.rows, self._size_bytes
+        )
+        if not (self._client.has_refused and self._client.has_answers_due):
             return answer
         # Until the answers before this one are sent, later requests see in its rows what was refused.
         self.answer = answer
@@ -415,7 +505,12 @@ def _safe_rows(worker: Port, outcomes: Sequence[Outcome], timeout_ms: int) -> li
 
 
 def _rows_in_transaction(
-    worker: Port, transactional_id: str, sets: Sequence[ProduceRow], terms: Terms, timeout_ms: int
+    worker: Port,
+    transactional_id: str,
+    words: _Words,
+    sets: Sequence[ProduceRow],
+    terms: Terms,
+    timeout_ms: int,
 ) -> LaterReply:
     """Append record sets for another worker's client, and give the rows once all transactions are verified."""
     later = LaterReply()
@@ -437,7 +532,10 @@ def _rows_in_transaction(
             _when_safe(worker, rows, [waits], timeout_ms, share_is_there)
 
     for number, part in enumerate(sets):
-        outcome = append_in_transaction(worker, transactional_id, part, terms, partial(take_later, number))
+        word = None if words is None else words[number]
+        outcome = append_in_transaction(
+            worker, transactional_id, part, terms, partial(take_later, number), word
+        )
         if outcome is None:
             missing += 1
             continue
@@ -451,13 +549,13 @@ def _rows_in_transaction(
     return later
 
 
-def _serve_arena(worker: Port, payload: Sequence[Any], arena: memoryview) -> list[Row] | LaterReply:
+def _serve_arena(worker: Port, order: _FromArena, arena: memoryview) -> list[Row] | LaterReply:
     """Append records for this worker's partitions from the arena of the worker that received them."""
-    version, acks, timeout_ms, client_id, transactional_id, parts = payload
+    version, acks, timeout_ms, client_id, transactional_id, words, parts = order
     if transactional_id is not None:
         sets = [(topic, partition, arena[place : place + size]) for topic, partition, place, size in parts]
         return _rows_in_transaction(
-            worker, transactional_id, sets, Terms(version, acks, client_id), timeout_ms
+            worker, transactional_id, words, sets, Terms(version, acks, client_id), timeout_ms
         )
     outcomes = [
         append(worker, topic, partition, arena[place : place + size], version, acks, client_id)
@@ -466,9 +564,9 @@ def _serve_arena(worker: Port, payload: Sequence[Any], arena: memoryview) -> lis
     return _safe_rows(worker, outcomes, timeout_ms)
 
 
-def _serve_blob(worker: Port, payload: Sequence[Any], blob: memoryview) -> list[Row] | LaterReply:
+def _serve_blob(worker: Port, order: _FromBlob, blob: memoryview) -> list[Row] | LaterReply:
     """Append records for this worker's partitions that another worker received and sent as a blob."""
-    version, acks, timeout_ms, client_id, transactional_id, parts = payload
+    version, acks, timeout_ms, client_id, transactional_id, words, parts = order
     sets: list[ProduceRow] = []
     position = 0
     for topic, partition, size in parts:
@@ -476,7 +574,7 @@ def _serve_blob(worker: Port, payload: Sequence[Any], blob: memoryview) -> list[
         position += size
     if transactional_id is not None:
         return _rows_in_transaction(
-            worker, transactional_id, sets, Terms(version, acks, client_id), timeout_ms
+            worker, transactional_id, words, sets, Terms(version, acks, client_id), timeout_ms
         )
     outcomes = [append(worker, *one, version, acks, client_id) for one in sets]
     return _safe_rows(worker, outcomes, timeout_ms)

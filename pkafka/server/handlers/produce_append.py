@@ -16,20 +16,25 @@ from pkafka.records.batch import (
     ATTRIBUTES_POSITION,
     BATCH_OVERHEAD,
     MAGIC_POSITION,
-    read_header,
+    producer_in,
 )
 from pkafka.records.validation import RecordError, validate
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.ipc.peer import Blob
+from pkafka.server.limits.client_quotas import ClientQuotas
 from pkafka.server.metrics.counters import Metrics
+from pkafka.server.ports.authorized import Authorized
 from pkafka.server.replicas.appending import Appending, Unsafe
 from pkafka.server.replicas.disks import LOG_ERRORS, Disks
 from pkafka.server.replicas.lookup import Lookup
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replicas.partitions import Partitions
+from pkafka.server.security.rights import Rights
 from pkafka.server.serving.clients import Clients
 from pkafka.server.serving.peers import Peers
 from pkafka.server.transactions.errors import abortable_as
+from pkafka.server.transactions.questions import Vouched
 from pkafka.server.transactions.transaction import Producer
 from pkafka.server.transactions.verification import Verifier
 
@@ -69,7 +74,7 @@ Outcome: TypeAlias = tuple[Row, Unsafe | None]
 """What became of a record set. The row must not leave before the records are as safe as their producer wants."""
 
 
-class Port(Protocol):
+class Port(Authorized, Protocol):
     """What Produce asks of its worker."""
 
     @property
@@ -98,6 +103,9 @@ class Port(Protocol):
 
     @property
     def clients(self) -> Clients: ...
+
+    @property
+    def client_quotas(self) -> ClientQuotas: ...
 
     @property
     def verifier(self) -> Verifier: ...
@@ -156,12 +164,14 @@ def append_in_transaction(
     part: ProduceRow,
     terms: Terms,
     later: Callable[[Outcome], None],
+    word: Vouched | None,
 ) -> Outcome | None:
     """Append one record set of a request with transactions, once the coordinator has confirmed that of the record set.
 
     Args:
         part: topic, partition and the record set, which is copied where it has to wait.
         later: called with the outcome unless it is returned.
+        word: of the coordinator, where it has been given for the record set.
 
     Returns:
         None where the outcome comes later.
@@ -170,10 +180,11 @@ def append_in_transaction(
     found = worker.partitions.led.get((topic, partition))
     if found is None or data is None or not has_transactions([part]):
         return append(worker, *part, *terms)
-    header = read_header(data)
-    if header.producer_id < 0 or not worker.verifier.is_needed(
-        found, header.producer_id, header.producer_epoch
-    ):
+    producer_id, epoch, sequence = producer_in(data)
+    if producer_id < 0 or not worker.verifier.is_needed(found, producer_id, epoch):
+        return append(worker, *part, *terms)
+    producer = Producer(producer_id, epoch)
+    if word is not None and worker.verifier.is_vouched(found, producer, word):
         return append(worker, *part, *terms)
     kept = bytearray(data)
     outcome: Outcome | None = None
@@ -193,13 +204,33 @@ def append_in_transaction(
 
     worker.verifier.verify(
         transactional_id,
-        Producer(header.producer_id, header.producer_epoch),
+        producer,
         (topic, partition),
         verified,
-        sequence=header.base_sequence,
+        sequence=sequence,
     )
     is_returned = True
     return outcome
+
+
+def vouched_for(worker: Port, transactional_id: str, parts: Sequence[ProduceRow]) -> Sequence[Vouched] | None:
+    """Confirm the transaction of a request where this worker coordinates it, for the owners of the partitions.
+
+    Args:
+        parts: of a request that :func:`refusal_of` lets pass, so all are of one producer.
+
+    Returns:
+        A word for each record set; None where the owners have to ask.
+    """
+    data = parts[0][2]
+    if data is None or not all(has_transactions([part]) for part in parts):
+        return None
+    producer_id, epoch, _sequence = producer_in(data)
+    return worker.verifier.vouch(
+        transactional_id,
+        Producer(producer_id, epoch),
+        [(topic, partition) for topic, partition, _data in parts],
+    )
 
 
 def has_transactions(parts: Sequence[ProduceRow]) -> bool:
@@ -216,14 +247,20 @@ def has_transactions(parts: Sequence[ProduceRow]) -> bool:
 
 
 def refusal_of(
-    transactional_id: str | None, parts: Sequence[ProduceRow]
+    transactional_id: str | None, parts: Sequence[ProduceRow], rights: Rights | None = None
 ) -> tuple[ErrorCode, str | None] | None:
-    """Why a request in which a record set belongs to a transaction is refused as a whole: the code and Kafka's text."""
-    if transactional_id is None:
+    """Why a request in which a record set belongs to a transaction is refused as a whole: the code and Kafka's text.
+
+    Args:
+        rights: of the client; None where it may do everything.
+    """
+    if transactional_id is None or not (
+        rights is None or rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    ):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
     sets = [part[2] for part in parts if has_transactions([part])]
-    headers = [read_header(data) for data in sets if data is not None]
-    if len({(one.producer_id, one.producer_epoch) for one in headers if one.producer_id >= 0}) > 1:
+    producers = {producer_in(data)[:2] for data in sets if data is not None}
+    if sum(producer_id >= 0 for producer_id, _epoch in producers) > 1:
         return (
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
             "Transactional records contained more than one producer ID",

@@ -1,4 +1,6 @@
-"""SaslAuthenticate (key 36, v0-2): refused on a listener without SASL.
+"""SaslAuthenticate (key 36, v0-2): refused where a client need not log in, or has done so already.
+
+Logins, and renewals of sessions, do not come here: :mod:`pkafka.server.serving.authentication` serves them.
 
 v1 session lifetime (KIP-368) · v2 flexible
 """

@@ -1,4 +1,6 @@
-"""SaslHandshake (key 17, v0-1): refused on a listener without SASL, which has no mechanism to offer.
+"""SaslHandshake (key 17, v0-1): refused where a client need not log in, or has done so already.
+
+Logins, and renewals of sessions, do not come here: :mod:`pkafka.server.serving.authentication` serves them.
 
 v1 tokens travel in SaslAuthenticate (KIP-152)
 """

@@ -7,18 +7,23 @@ from collections.abc import Iterator
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.stop_replica import (
+    StopReplicaPartitionError,
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaResponse,
     StopReplicaTopicState,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.ports.broker_context import BrokerContext
+from pkafka.server.security.rights import may_in_cluster
 
 _FIRST_VERSION_WITH_STATES = 3
 
 
 async def handle(ctx: BrokerContext, request: StopReplicaRequest, version: int) -> StopReplicaResponse:
     """Have the workers carry it out, after the controller's earlier requests."""
+    if not may_in_cluster(ctx.rights, Operation.CLUSTER_ACTION):
+        return _refused(request, version)
     if ctx.is_stale(request.broker_epoch):
         return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     if version < _FIRST_VERSION_WITH_STATES:
@@ -38,6 +43,25 @@ async def handle(ctx: BrokerContext, request: StopReplicaRequest, version: int) 
     response = await ctx.carry_out(request)
     assert isinstance(response, StopReplicaResponse)
     return response
+
+
+def _refused(request: StopReplicaRequest, version: int) -> StopReplicaResponse:
+    """Make the answer to a client that is no broker; it repeats the error for each partition."""
+    named = list(_named(request))
+    if version >= _FIRST_VERSION_WITH_STATES:
+        named = [
+            (topic.topic_name, state.partition_index)
+            for topic in request.topic_states
+            for state in topic.partition_states
+        ]
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return StopReplicaResponse(
+        error_code=code,
+        partition_errors=[
+            StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=code)
+            for topic, index in named
+        ],
+    )
 
 
 def _named(request: StopReplicaRequest) -> Iterator[tuple[str, int]]:

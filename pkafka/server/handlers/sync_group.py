@@ -8,6 +8,7 @@ from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.coordinator.routing import Routed
 from pkafka.server.groups.effects import SyncResult
 from pkafka.server.groups.events import SyncRequest
@@ -24,11 +25,13 @@ def handle(context: RequestContext[GroupPort], request: SyncGroupRequest, _versi
 
 
 def serve(
-    groups: Groups, _caller: Caller, request: SyncGroupRequest, version: int
+    groups: Groups, caller: Caller, request: SyncGroupRequest, version: int
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
     """Serve a member of a group of this worker; the answer comes when the leader's assignment is stored."""
     if version >= _PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not groups.rights(caller).may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return refused(request, version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     syncing = SyncRequest(
         member_id=request.member_id,
         instance_id=request.group_instance_id,

@@ -19,10 +19,11 @@ from pkafka.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from pkafka.protocol.schema import Message
+from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.coordinator.routing import Routed
 from pkafka.server.coordinator.topic_log import TransactionalProducer
 from pkafka.server.groups.commits import Outcomes
-from pkafka.server.groups.named_partitions import codes_by_topic, known_partitions
+from pkafka.server.groups.named_partitions import codes_by_topic, known_partitions, unreadable_partitions
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import CommittedOffset
 from pkafka.server.groups.routing import Groups
@@ -41,18 +42,24 @@ def handle(context: RequestContext[GroupPort], request: TxnOffsetCommitRequest, 
 
 
 def serve(
-    groups: Groups, _caller: Caller, request: TxnOffsetCommitRequest, version: int
+    groups: Groups, caller: Caller, request: TxnOffsetCommitRequest, version: int
 ) -> Message | Awaitable[Message]:
     """Store offsets of a group of this worker, in a transaction."""
+    rights = groups.rights(caller)
+    if not rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return refused(request, version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not rights.may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return refused(request, version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    denied = unreadable_partitions(rights, request.topics)
     now_ms = groups.clock.now_ms()
     commits = {
         key: CommittedOffset(
             one.committed_offset, now_ms, one.committed_leader_epoch, one.committed_metadata or ""
         )
-        for key, one in known_partitions(groups.metadata, request.topics).items()
+        for key, one in known_partitions(groups.metadata, request.topics, denied).items()
     }
     if not commits:
-        return _response(request, version, {})
+        return _response(request, version, denied)
     committing = Committing(
         request.group_id,
         request.member_id,
@@ -63,10 +70,10 @@ def serve(
     )
     outcomes = groups.transactional_offsets.commit(committing, commits)
     if isinstance(outcomes, dict):
-        return _response(request, version, outcomes)
+        return _response(request, version, {**outcomes, **denied})
 
     async def later(waiting: Awaitable[Outcomes]) -> Message:
-        return _response(request, version, await waiting)
+        return _response(request, version, {**await waiting, **denied})
 
     return later(outcomes)
 

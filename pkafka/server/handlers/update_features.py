@@ -15,7 +15,9 @@ from pkafka.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.ports.controller_context import ControllerContext
+from pkafka.server.security.rights import may_in_cluster
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
@@ -27,6 +29,9 @@ async def handle(
     ctx: ControllerContext, request: UpdateFeaturesRequest, version: int
 ) -> UpdateFeaturesResponse:
     """Say for each feature why it is not changed; when one is named twice, its first change counts."""
+    if not may_in_cluster(ctx.rights, Operation.ALTER):
+        refused = ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return UpdateFeaturesResponse(error_code=refused.code, error_message=refused.message)
     if not ctx.controller.is_active:
         refused = ApiError(ErrorCode.NOT_CONTROLLER)
         return UpdateFeaturesResponse(error_code=refused.code, error_message=refused.message)

@@ -9,11 +9,15 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataResponse,
     UpdateMetadataTopicState,
 )
+from pkafka.security.acl import Operation
 from pkafka.server.ports.broker_context import BrokerContext
+from pkafka.server.security.rights import may_in_cluster
 
 
 async def handle(ctx: BrokerContext, request: UpdateMetadataRequest, version: int) -> UpdateMetadataResponse:
     """Have all processes take it over, after the controller's earlier requests."""
+    if not may_in_cluster(ctx.rights, Operation.CLUSTER_ACTION):
+        return UpdateMetadataResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if ctx.is_stale(request.broker_epoch):
         return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     by_topic: dict[str, UpdateMetadataTopicState] = {}

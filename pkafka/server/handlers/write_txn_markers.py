@@ -18,16 +18,20 @@ from pkafka.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from pkafka.security.acl import CLUSTER_NAME, Operation, ResourceType
+from pkafka.server.ports.authorized import Authorized, rights_in
+from pkafka.server.security.rights import may_in_cluster
 from pkafka.server.serving.context import RequestContext
 from pkafka.server.transactions.hosted import Marker
 from pkafka.server.transactions.incarnations import sender_of
 from pkafka.server.transactions.marker_owners import Codes, MarkerOwners, Row
 from pkafka.server.transactions.transaction import PartitionKey
 
+_DENIED: Final = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 _UNEXPECTED: Final = int(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-class Port(Protocol):
+class Port(Authorized, Protocol):
     """What WriteTxnMarkers asks of its worker."""
 
     @property
@@ -39,6 +43,10 @@ async def handle(
 ) -> WriteTxnMarkersResponse:
     """Have the owners of the partitions append the markers."""
     rows = [_row(marker) for marker in request.markers]
+    rights = rights_in(context)
+    may = rights.sees(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+    if not may and not may_in_cluster(rights, Operation.CLUSTER_ACTION):
+        return _denied(rows)
     answered: asyncio.Future[Codes] = asyncio.get_running_loop().create_future()
 
     def done(codes: Codes) -> None:
@@ -69,6 +77,17 @@ def _response(rows: Sequence[Row], codes: Codes) -> WriteTxnMarkersResponse:
     for (values, keys), found in zip(rows, codes, strict=True):
         if keys:
             results.setdefault(Marker(*values).producer_id, {}).update(zip(keys, found, strict=True))
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(producer_id=producer_id, topics=_topics(of_producer))
+            for producer_id, of_producer in results.items()
+        ]
+    )
+
+
+def _denied(rows: Sequence[Row]) -> WriteTxnMarkersResponse:
+    """Refuse all markers; here Kafka names those without partitions, too."""
+    results = {Marker(*values).producer_id: dict.fromkeys(keys, _DENIED) for values, keys in rows}
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(producer_id=producer_id, topics=_topics(of_producer))

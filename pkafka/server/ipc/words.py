@@ -15,6 +15,11 @@ TopicSettings: TypeAlias = Mapping[str, Mapping[str, str]]
 """The own settings of topics, by topic."""
 Checkpoints: TypeAlias = Mapping[str, Mapping[str, Sequence[Sequence[Any]]]]
 """Log directory -> checkpoint file -> rows of topic, partition and offset, of one worker."""
+AclRows: TypeAlias = Sequence[tuple[Sequence[Any], Sequence[Sequence[Any]]]]
+"""The values of a pattern (:class:`pkafka.security.acl.Pattern`) with those of its entries, for each pattern."""
+
+UserCredentials: TypeAlias = Mapping[str, Sequence["StoredCredential"]]
+"""The SCRAM credentials of users, by name; none for a user whose last one is gone."""
 
 # Worker -> control process.
 SETTINGS: Final = "settings"
@@ -24,7 +29,7 @@ HELLO: Final = "hello"
 API: Final = "api"
 """A request of a client that the control process serves."""
 AUTO_CREATE: Final = "auto_create"
-"""Payload: names of topics; the answer: an error code by name."""
+"""Payload: :class:`AutoCreate`; the answer: an error code by name."""
 PRODUCER_ID: Final = "producer_id"
 """The answer: a producer id that no producer has had, or None when there is none at the moment."""
 EXISTING_PARTITIONS: Final = "existing_partitions"
@@ -36,6 +41,9 @@ FETCH_FROM_STORE: Final = "fetch_from_store"
 ALTER_PARTITION: Final = "alter_partition"
 """Payload: rows of :class:`ProposedIsr`; the answer: an :class:`IsrAnswer` for each."""
 
+MISSING_KEY: Final = "missing_key"
+"""Payload: the address of a key set, and the name of a key that it lacks."""
+
 # Control process -> worker.
 IDENTITY: Final = "identity"
 SERVE: Final = "serve"
@@ -46,6 +54,23 @@ TOPIC_CONFIGS: Final = "topic_configs"
 """Payload: :data:`TopicSettings` of the topics whose settings have changed."""
 EVERY_TOPIC_CONFIG: Final = "every_topic_config"
 """Payload: :data:`TopicSettings` of all topics that have any."""
+CREDENTIALS: Final = "credentials"
+"""Payload: :data:`UserCredentials` of the users whose credentials have changed."""
+EVERY_CREDENTIAL: Final = "every_credential"
+"""Payload: :data:`UserCredentials` of all users that have any."""
+TOKENS: Final = "tokens"
+"""Payload: by id a :class:`TokenRow` of each delegation token that has changed, None for one that is gone; the answer
+comes when they are in force."""
+EVERY_TOKEN: Final = "every_token"  # noqa: S105 - no secret
+"""Payload: the same of all delegation tokens."""
+KEY_SETS: Final = "key_sets"
+"""Payload: by the address of a key set that has changed, its document."""
+ACLS: Final = "acls"
+"""Payload: :data:`AclRows` of all patterns that have rules."""
+ACLS_CHANGED: Final = "acls_changed"
+"""Payload: :data:`AclRows` of the patterns whose rules have changed; the answer comes when they are in force."""
+CLIENT_QUOTAS: Final = "client_quotas"
+"""Payload: :class:`ClientQuotaSettings`."""
 LEADER_AND_ISR: Final = "leader_and_isr"
 """Payload: rows of :class:`ProposedIsr` that a predecessor of this worker made, or None; blob: the request."""
 UPDATE_METADATA: Final = "update_metadata"
@@ -91,11 +116,50 @@ class Hello(NamedTuple):
     """Whether an earlier control process has told the worker about the cluster."""
 
 
+class AutoCreate(NamedTuple):
+    """Names topics that are missing, and the client that uses them."""
+
+    names: Sequence[str]
+    caller: Sequence[Any] | None
+    """A row of the client, whose quota they count for; None: this broker needs them."""
+
+
+class ClientQuotaSettings(NamedTuple):
+    """Says what quotas users, client ids, pairs and addresses have."""
+
+    is_all: bool
+    """Whether all others have none."""
+    rows: Sequence[tuple[str, str, Mapping[str, str]]]
+    """Type and name of an entity as its settings are stored, and its quotas by key."""
+
+
 class Identity(NamedTuple):
     """Goes along with :data:`IDENTITY`."""
 
     broker_id: BrokerId
     cluster_id: str
+
+
+class StoredCredential(NamedTuple):
+    """What the store keeps of a user's password for one mechanism (:class:`pkafka.net.scram.ScramMechanism`)."""
+
+    mechanism: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"StoredCredential({self.mechanism})"
+
+
+class TokenRow(NamedTuple):
+    """What a worker has to know of a delegation token, beside the secret of all tokens."""
+
+    token_id: str
+    owner: str
+    """As ``User:alice``."""
+    expires_ms: int
 
 
 class StoreCommit(NamedTuple):

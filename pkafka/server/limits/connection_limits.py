@@ -67,7 +67,7 @@ class LimitSettings(NamedTuple):
             except OSError:
                 raise ConfigError(_PER_IP_OVERRIDES, f"the host '{host}' is not known", host) from None
             for *_kind, address in found:
-                by_address[_packed(str(address[0]))] = limit
+                by_address[packed_address(str(address[0]))] = limit
         names = [listener.name for listener in config.listeners]
         inter_broker = config.inter_broker_listener_name
         return cls(
@@ -94,7 +94,8 @@ def _listener_limit(config: BrokerConfig, listener: str, base: str) -> int:
     return limit
 
 
-def _packed(host: str) -> bytes:
+def packed_address(host: str) -> bytes:
+    """The bytes of an address, those of version 4 in either notation alike."""
     address = ip_address(host)
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
@@ -109,6 +110,8 @@ class SharedCounts:
         listeners: the names of all listeners.
         rate_samples: quota.window.num, over how many windows new connections are counted.
         rate_window_ms: quota.window.size.seconds, in milliseconds.
+        key: of the hash that chooses an address's counters, at most 64 bytes; None: a secret one, so that nobody can
+            choose addresses that share their counters with another's.
     """
 
     def __init__(
@@ -118,6 +121,7 @@ class SharedCounts:
         listeners: Sequence[str],
         rate_samples: int = _RATE_SAMPLES,
         rate_window_ms: int = _RATE_WINDOW_MS,
+        key: bytes | None = None,
     ) -> None:
         self.listeners = {name: place for place, name in enumerate(listeners)}
         self._part = len(listeners) + _HASHES * _COUNTERS_PER_HASH
@@ -136,7 +140,7 @@ class SharedCounts:
         self.rates = dict(zip(listeners, others, strict=True))
         self.paused_until_ms = memoryview(mmap.mmap(-1, 8 * len(listeners))).cast("q")
         """For each listener in turn."""
-        self._key = os.urandom(16)
+        self._key = os.urandom(16) if key is None else key
         self.lock = SharedLock("pkafka-connections")
 
     def places(self, listener: str, address: bytes) -> tuple[int, tuple[int, ...]]:
@@ -199,7 +203,7 @@ class ConnectionLimits:
     def admit(self, listener: str, host: str) -> Admission:
         """Decide about a new connection, and count it when it is admitted."""
         settings, counts = self.settings, self._counts
-        address = _packed(host)
+        address = packed_address(host)
         place, hashes = counts.places(listener, address)
         limit = settings.by_address.get(address, settings.per_address)
         with counts.lock:
@@ -244,7 +248,7 @@ class ConnectionLimits:
         self._change(listener, host, -1)
 
     def _change(self, listener: str, host: str, amount: int) -> None:
-        place, hashes = self._counts.places(listener, _packed(host))
+        place, hashes = self._counts.places(listener, packed_address(host))
         with self._counts.lock:
             self._counts.add(self._worker, (place, *hashes), amount)
 

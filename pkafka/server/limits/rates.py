@@ -11,6 +11,8 @@ from typing import Final
 from pkafka.server.limits.shared_lock import SharedLock
 
 _HEAD: Final = 2  # place of the present sample | number of samples that were begun
+_LONGEST_MS: Final = 2**31 - 1
+"""What an answer can say (throttle_time_ms)."""
 _SAMPLE: Final = 3  # begin in ms | last event in ms | amount
 
 
@@ -45,8 +47,9 @@ class SampledRate:
         memory[cell + 1] = now_ms
         memory[cell + 2] += amount
 
-    def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """How long to wait until the rate is back at ``limit`` a second; one window at most."""
+    def throttle_ms(self, limit: float, now_ms: int, *, windows_max: float = 1) -> int:
+        """How long to wait until the rate is back at ``limit`` a second; so many windows at most."""
+        longest_ms = windows_max * self._window_ms
         if not self._memory[1]:
             return 0
         begun = self._forget_old(now_ms)
@@ -58,9 +61,9 @@ class SampledRate:
         if amount * 1000 <= limit * elapsed_ms:
             return 0
         if not limit or not elapsed_ms:
-            return self._window_ms
+            return int(min(longest_ms, _LONGEST_MS))
         excess = amount * 1000 / elapsed_ms - limit
-        return min(int(excess / limit * elapsed_ms + 0.5), self._window_ms)
+        return int(min(excess / limit * elapsed_ms + 0.5, longest_ms, _LONGEST_MS))
 
     def per_second(self, now_ms: int) -> float:
         """The amount a second since the oldest sample began, one window at least (SimpleRate)."""

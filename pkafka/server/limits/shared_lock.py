@@ -14,7 +14,7 @@ class SharedLock:
     """
 
     def __init__(self, name: str) -> None:
-        self._fd = _lock_file(name)
+        self._fd = lock_file(name)
 
     def __enter__(self) -> None:
         fcntl.lockf(self._fd, fcntl.LOCK_EX)
@@ -28,7 +28,8 @@ class SharedLock:
         fcntl.lockf(self._fd, fcntl.LOCK_UN)
 
 
-def _lock_file(name: str) -> int:
+def lock_file(name: str) -> int:
+    """Make a file that nothing but locks is for; its number stays valid in forked processes."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name)
     with tempfile.TemporaryFile() as file:

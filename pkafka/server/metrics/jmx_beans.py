@@ -317,13 +317,17 @@ def _identity(workers: Sequence[Snapshot], facts: BrokerFacts) -> Beans:
         }
     }
     for worker in workers:
-        for listener, count in worker["connections"].items():
+        logins = worker["logins"]
+        for listener in {**worker["connections"], **logins}:
+            counts = {"connection-count": worker["connections"].get(listener, 0), **logins.get(listener, {})}
             properties = {
                 "type": "socket-server-metrics",
                 "listener": listener,
                 "networkProcessor": worker["open_files"][0],
             }
-            made[object_name("kafka.server", properties)] = {"connection-count": float(count)}
+            made[object_name("kafka.server", properties)] = {
+                name: float(count) for name, count in counts.items()
+            }
     return made
 
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pkafka.model import NO_PRODUCER_ID
 from pkafka.protocol.api import ApiKey
+from pkafka.server.metrics import client_quotas, denials
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH
 from pkafka.server.metrics.latency import PERCENTILES, Histogram
+from pkafka.server.metrics.logins import LOGIN_COUNTERS
 from pkafka.server.metrics.partition_figures import LedPartition
 from pkafka.server.metrics.request_times import RequestTimeSums
 
@@ -138,6 +140,8 @@ class BrokerFacts:
         controller_times: how long its events took, by the name of Kafka's timer.
         unclean_elections: how many leaders it elected that lacked records.
         served_apis: the keys of the APIs that this broker serves.
+        certificate_days: after how many days the certificate of each listener with TLS ends.
+        denials: what the control process refused, by principal.
     """
 
     def __init__(
@@ -159,6 +163,8 @@ class BrokerFacts:
         controller_times: Mapping[str, Histogram],
         unclean_elections: int,
         served_apis: Collection[int],
+        certificate_days: Mapping[str, float],
+        denials: Mapping[str, int],
     ) -> None:
         self.active_controller = active_controller
         self.topics = topics
@@ -176,6 +182,8 @@ class BrokerFacts:
         self.controller_times = controller_times
         self.unclean_elections = unclean_elections
         self.served_apis = served_apis
+        self.certificate_days = certificate_days
+        self.denials = denials
 
 
 def controller_gauges(facts: BrokerFacts) -> dict[str, int]:
@@ -203,6 +211,8 @@ def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metri
     yield from _cleaner_families(workers, facts)
     yield from _process_families(workers)
     yield from _controller_families(facts)
+    yield _certificate_family(facts)
+    yield denials.family(sum_of([facts.denials, *(worker["denials"] for worker in workers)]))
     yield from _gauge_families(workers, facts)
     yield from _transaction_families(workers)
 
@@ -239,6 +249,7 @@ def _request_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
     refused = CounterMetricFamily("pkafka_network_refusedrequests", "Frames that were no request.")
     refused.add_metric([], sum(worker["refused_requests"] for worker in workers))
     yield refused
+    yield from _login_families(workers)
     times = request_times(workers)
     for part, text in _TIMES.items():
         summary = SummaryMetricFamily(
@@ -247,6 +258,20 @@ def _request_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
         for name, sums in sorted(times.items()):
             _summarize(summary, sums.by_name()[part], request=name)
         yield summary
+
+
+def _login_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
+    from prometheus_client.core import CounterMetricFamily
+
+    for key, text in LOGIN_COUNTERS.items():
+        name = key.removesuffix("-total").removesuffix("-count").replace("-", "")
+        family = CounterMetricFamily(f"kafka_server_socketservermetrics_{name}", text, labels=["listener"])
+        counts = (
+            {listener: counters[key] for listener, counters in worker["logins"].items()} for worker in workers
+        )
+        for listener, count in sorted(sum_of(counts).items()):
+            family.add_metric([listener], count)
+        yield family
 
 
 def _summarize(summary: "SummaryMetricFamily", histogram: Histogram, **labels: str) -> None:
@@ -271,6 +296,19 @@ def _controller_families(facts: BrokerFacts) -> "Iterable[Metric]":
     )
     unclean.add_metric([], facts.unclean_elections)
     yield unclean
+
+
+def _certificate_family(facts: BrokerFacts) -> "Metric":
+    from prometheus_client.core import GaugeMetricFamily
+
+    days = GaugeMetricFamily(
+        "pkafka_listener_certificate_days",
+        "Days until the certificate ends that the listener shows to new connections.",
+        labels=["listener"],
+    )
+    for listener, left in sorted(facts.certificate_days.items()):
+        days.add_metric([listener], round(left, 3))
+    return days
 
 
 def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
@@ -491,6 +529,7 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
         )
         family.add_metric([], rate)
         yield family
+    yield from client_quotas.families(workers)
     for name, text, label, key in (
         ("kafka_server_socketservermetrics_connectioncount", "Open connections.", "listener", "connections"),
         (

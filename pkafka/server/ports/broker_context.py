@@ -4,9 +4,10 @@ from typing import Protocol
 
 from pkafka.model import BrokerEpoch
 from pkafka.server.cluster.control_requests import ControlRequest, ControlResponse
+from pkafka.server.ports.authorized import WithRights
 
 
-class BrokerContext(Protocol):
+class BrokerContext(WithRights, Protocol):
     """This broker, as the requests of a controller see it."""
 
     def is_stale(self, broker_epoch: BrokerEpoch) -> bool:

@@ -10,11 +10,13 @@ from typing import Protocol, TypeVar
 from pkafka.coordination.store import Store
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.controller.controller import Controller
+from pkafka.server.limits.mutation_quotas import Mutations
+from pkafka.server.ports.authorized import WithRights
 
 T = TypeVar("T")
 
 
-class ControllerContext(Protocol):
+class ControllerContext(WithRights, Protocol):
     """The control process, as handlers see it that need nothing but the controller."""
 
     @property
@@ -29,6 +31,14 @@ class ControllerContext(Protocol):
 
 class TopicsContext(ControllerContext, Protocol):
     """The control process, as handlers see it that change topics and wait for the metadata to say so."""
+
+    def mutations(self, *, is_strict: bool) -> Mutations:
+        """What the client that asks may create and delete in this request.
+
+        Args:
+            is_strict: whether the version of the request knows THROTTLING_QUOTA_EXCEEDED.
+        """
+        ...
 
     @property
     def store(self) -> Store:

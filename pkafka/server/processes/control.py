@@ -29,14 +29,18 @@ from pkafka.model import BrokerId
 from pkafka.server.cluster.producer_ids import ProducerIds, skip_used_ids
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.broker_loggers import ProcessLoggers
+from pkafka.server.config.delegation_tokens import token_settings
 from pkafka.server.config.listeners import address_text
 from pkafka.server.config.repository import ConfigRepository
+from pkafka.server.control.acl_keeper import AclKeeper
 from pkafka.server.control.adoption import look_for_strangers
 from pkafka.server.control.cluster_channels import ClusterChannels
 from pkafka.server.control.config_fanout import ConfigFanout
+from pkafka.server.control.credential_fanout import CredentialFanout
 from pkafka.server.control.deaths import Deaths
 from pkafka.server.control.greeting import Greeting
 from pkafka.server.control.identity import establish_identity
+from pkafka.server.control.key_sets import KeySetFanout
 from pkafka.server.control.local_channels import LocalChannels
 from pkafka.server.control.registration import EndpointTakenError, Registration, hear_of_cluster
 from pkafka.server.control.requests import Requests
@@ -45,12 +49,16 @@ from pkafka.server.control.session import BrokerSession, open_store
 from pkafka.server.control.siblings import Siblings
 from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.control.to_controller import ToController
+from pkafka.server.control.token_keeper import TokenKeeper
 from pkafka.server.controller.controller import Controller
 from pkafka.server.ipc import lifeline, words
 from pkafka.server.ipc.child import CLEANER, Birth, ChildMain, Life, main_of, worker_index
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Handler, Peer
+from pkafka.server.limits.mutation_quotas import MutationQuotas
 from pkafka.server.policies import Policies
+from pkafka.server.security.authorizer import AclAuthorizer, authorizer_of
+from pkafka.server.security.encryption import Encryption
 from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
@@ -71,6 +79,8 @@ class ControlSetup:
     session_file: Path
     """Keeps the id of the session with ZooKeeper, for the life after a crash."""
     adopt: bool
+    encryption: Encryption | None = None
+    """Of the listeners, as the stores were before the start; None: to be made of the settings."""
 
 
 class Control:
@@ -79,14 +89,27 @@ class Control:
     def __init__(self, setup: ControlSetup, birth: Birth) -> None:
         self.setup = setup
         loggers = ProcessLoggers(carry=lambda *change: self._life.tell(lifeline.LOG_LEVEL, change))
-        self.broker = ThisBroker(setup.config.broker_id, SystemClock(), loggers)
+        self.broker = ThisBroker(
+            setup.config.broker_id,
+            SystemClock(),
+            loggers,
+            setup.encryption or Encryption(setup.config),
+            MutationQuotas.of_config(setup.config, SystemClock()),
+        )
         self.siblings = Siblings()
         self.local_channels = LocalChannels(self.broker, self.siblings, setup.config.workers)
         self.to_controller: ToController
         """There once this broker is identified."""
         self.deaths = Deaths(self.broker, self._spawn)
-        self.fanout = ConfigFanout(setup.config, self.broker, self.siblings, self._advertise)
-        self.greeting = Greeting(self.broker, self.siblings, self.local_channels, self.fanout)
+        self.key_sets = KeySetFanout(setup.config, self.siblings, self._spawn)
+        self.fanout = ConfigFanout(setup.config, self.broker, self.siblings, self.key_sets, self._advertise)
+        self.credentials = CredentialFanout(self.broker, self.siblings)
+        self.greeting = Greeting(
+            self.broker,
+            self.siblings,
+            self.local_channels,
+            [self.fanout.tell_all, self.credentials.tell_all, self.key_sets.tell_all],
+        )
         self.requests = Requests(
             self.broker,
             self.siblings,
@@ -100,7 +123,11 @@ class Control:
         self._session_state = SessionState.CONNECTED
         self._registration: Registration | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._operations: dict[str, Handler] = {**self.greeting.operations, **self.requests.operations}
+        self._operations: dict[str, Handler] = {
+            **self.greeting.operations,
+            **self.requests.operations,
+            **self.key_sets.operations,
+        }
         self._life = Life(birth, meet=self._meet, stop=self._stop, close=self._close, orphaned=self._orphaned)
 
     async def run(self) -> int:
@@ -145,6 +172,8 @@ class Control:
             self.siblings.let_clients_in()
         await hear_of_cluster(self.broker, registration)
         self.broker.booted.set()
+        if self.broker.tokens is not None:
+            self._spawn(self.broker.tokens.expire_for_ever(lambda: controller.is_active))
         self.siblings.let_clients_in()
         self._scrape.open_page()
         self._life.tell(lifeline.READY, self._facts())
@@ -152,6 +181,7 @@ class Control:
     async def _begin(self) -> None:
         """Open the store, in a session."""
         self.broker.policies = Policies.of(self.setup.config)
+        self.broker.authorizer = authorizer_of(self.setup.config)
         self.broker.store = store = await self._session.connect(self._open_store)
         self._session.recall()
         self._life.tell(lifeline.SESSION, [store.session_id, store.session_password])
@@ -191,12 +221,42 @@ class Control:
             post=self._post_to_controller,
         )
         await asyncio.to_thread(broker.configs.start, store)
+        await self._read_acls()
+        await self._read_tokens()
         self.to_controller = ToController(broker, self.local_channels)
         broker.identified.set()
+        self.key_sets.take(broker.config)
+        self.key_sets.start()
         self.fanout.tell_cleaner()
         self._spawn(self.local_channels.run())
         for index in range(config.workers):
             await self.siblings.worker(index)
+
+    async def _read_acls(self) -> None:
+        """Read the rules of the cluster where this broker decides by them."""
+        broker = self.broker
+        if isinstance(broker.authorizer, AclAuthorizer):
+            broker.acls = AclKeeper(
+                broker.authorizer,
+                self.siblings,
+                clock=broker.clock,
+                run_on_store=broker.run_on_store,
+                post=self._post_to_controller,
+            )
+            await broker.acls.start(broker.store)
+
+    async def _read_tokens(self) -> None:
+        """Read the delegation tokens of the cluster where this broker has a secret for them."""
+        broker, settings = self.broker, token_settings(self.setup.config)
+        if settings is not None:
+            broker.tokens = TokenKeeper(
+                settings,
+                self.siblings,
+                clock=broker.clock,
+                run_on_store=broker.run_on_store,
+                post=self._post_to_controller,
+            )
+            await broker.tokens.start(broker.store)
 
     async def _register(self, registration: Registration) -> None:
         broker, store = self.broker, self.broker.store
@@ -235,10 +295,13 @@ class Control:
         self._loop.call_soon_threadsafe(self._session_changed, state)
 
     def _on_config_change(self, entity_type: str, entity_name: str, configs: Mapping[str, str]) -> None:
-        self._loop.call_soon_threadsafe(self.fanout.changed, entity_type, entity_name, configs)
+        for fanout in (self.fanout, self.credentials):
+            self._loop.call_soon_threadsafe(fanout.changed, entity_type, entity_name, configs)
 
     def _on_controller(self, broker: BrokerId) -> None:
         self._loop.call_soon_threadsafe(self.deaths.watch_controller, broker)
+        if self.broker.tokens is not None:
+            self._loop.call_soon_threadsafe(self.broker.tokens.check_now)
 
     def _post_to_controller(self, call: Callable[[], None]) -> None:
         self.broker.controller.submit(call)
@@ -343,6 +406,8 @@ class Control:
             log.error("The coordination store could not be told that the broker stops: %s", error)
             code = ChildExit.CRASHED
         self.broker.policies.close()
+        if self.broker.authorizer is not None:
+            self.broker.authorizer.close()
         self._life.end(code)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":

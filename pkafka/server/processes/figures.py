@@ -24,12 +24,16 @@ def figures(worker: "Worker") -> dict[str, Any]:
         "verification_failures": worker.questions.failures,
         "verification_times": worker.questions.times.export(),
         "connections": worker.clients.count_by_listener(),
+        "logins": worker.doors.counts(),
+        "denials": dict(worker.authorizer.denials) if worker.authorizer is not None else {},
         "fetch_sessions": len(worker.fetch_sessions),
         "purgatory": {
             one.name: one.size for one in (progress.fetches, progress.produces, progress.deletions)
         },
         "isr_events": worker.isr_changes.counters(),
         "replication_rates": worker.quotas.byte_rates(),
+        "client_quotas": worker.client_quotas.use(),
+        "client_quotas_given_up": worker.client_quotas.given_up,
         "lags": [list(row) for row in worker.fetchers.lags()],
         "fetchers": worker.fetchers.gauges(),
         "moves": worker.moves.gauges(),

@@ -6,11 +6,8 @@ comes from the control process; what it does not own it asks of the worker that 
 
 import asyncio
 import logging
-import secrets
-import socket
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +21,7 @@ from pkafka.server import handlers
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.cluster.pulses import Pulses
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.config.delegation_tokens import token_settings
 from pkafka.server.coordinator.keyed_topic import KeyedTopic
 from pkafka.server.coordinator.topic_log import TopicLog
 from pkafka.server.groups.coordinator import GroupCoordinator
@@ -38,11 +36,13 @@ from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone
 from pkafka.server.ipc.tasks import Tasks
 from pkafka.server.ipc.words import Hello
-from pkafka.server.limits.connection_limits import ConnectionLimits, LimitSettings, SharedCounts
-from pkafka.server.limits.rates import SharedRate
-from pkafka.server.limits.replication_quota import ReplicationQuotas, SharedReplicationRates
+from pkafka.server.limits.address_rates import AddressRates
+from pkafka.server.limits.client_quotas import ClientQuotas
+from pkafka.server.limits.connection_limits import ConnectionLimits
+from pkafka.server.limits.replication_quota import ReplicationQuotas
 from pkafka.server.metrics.counters import Metrics
 from pkafka.server.processes.figures import figures
+from pkafka.server.processes.worker_setup import WorkerSetup
 from pkafka.server.replicas.appending import Appending
 from pkafka.server.replicas.decisions import Decisions
 from pkafka.server.replicas.delayed import Timer
@@ -56,9 +56,16 @@ from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replicas.progress import Progress
 from pkafka.server.replicas.selection import selector_of
-from pkafka.server.replication.directory_moves import DirectoryMoves, move_rate
+from pkafka.server.replication.directory_moves import DirectoryMoves
 from pkafka.server.replication.fetcher import Home, ReplicaFetchers
+from pkafka.server.security import acl_rows
+from pkafka.server.security.authorizer import authorizer_of
+from pkafka.server.security.credentials import Credentials
+from pkafka.server.security.encryption import Encryption
+from pkafka.server.security.key_sets import KeySets
+from pkafka.server.security.token_credentials import TokenCredentials
 from pkafka.server.serving.appends import Appends
+from pkafka.server.serving.authentication import Doors
 from pkafka.server.serving.clients import Clients
 from pkafka.server.serving.control_line import ControlLine
 from pkafka.server.serving.dispatch import Dispatcher
@@ -79,33 +86,8 @@ from pkafka.server.transactions.questions import CoordinatorQuestions
 from pkafka.server.transactions.routing import TransactionRouter, Transactions
 from pkafka.server.transactions.transaction import Producer
 from pkafka.server.transactions.verification import Verifier
-from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSetup:
-    """What a worker is told before it is forked."""
-
-    config: BrokerConfig
-    index: int
-    workers: int
-    listeners: Sequence[tuple[str, Sequence[socket.socket]]]
-    """Their names, and the listening socket of each worker."""
-    connection_counts: SharedCounts
-    limits: LimitSettings
-    directories: Sequence[LogDirectory]
-    unusable: Sequence[Path]
-    """Log directories that could not even be locked; their replicas stay offline."""
-    clean: Mapping[Path, bool]
-    """Whether the directory was closed cleanly; counts for the first start only."""
-    move_rate: SharedRate = field(default_factory=move_rate)
-    """How fast replicas are copied to other log directories; as above."""
-    replication_rates: SharedReplicationRates = field(default_factory=SharedReplicationRates)
-    """Shared by all workers; one that is alone has its own."""
-    start: str = field(default_factory=lambda: secrets.token_hex(8))
-    """Tells this start of the broker from others; the same for a worker that is forked again."""
 
 
 class Worker:
@@ -118,6 +100,8 @@ class Worker:
         self.clock: Clock = SystemClock()
         self.metadata = MetadataCache()
         self.metrics = Metrics()
+        self.authorizer = authorizer_of(setup.config)
+        """None where every client may do everything."""
         self.loop = asyncio.get_running_loop()
         self.tasks = Tasks()
         self.timer = Timer(self.loop)
@@ -155,6 +139,7 @@ class Worker:
         self.files = LentFiles(self.peers)
         self.appends = Appends(self.partitions, self.progress.fetches, self.peers)
         self.quotas = ReplicationQuotas(setup.replication_rates, self.clock)
+        self.client_quotas = ClientQuotas(setup.client_rates, self.clock)
         self.logs = WorkerLogs(
             config=lambda: self.config,
             clock=self.clock,
@@ -313,17 +298,28 @@ class Worker:
             handlers.CONTROL_APIS,
             tasks=self.tasks,
             metrics=self.metrics,
+            quotas=self.client_quotas,
             control_line=self.control_line,
+        )
+        self.credentials = Credentials()
+        token_keys = token_settings(setup.config)
+        self.tokens = TokenCredentials(token_keys and token_keys.secret)
+        self.key_sets = KeySets(lambda url, key: self.control_line.tell(words.MISSING_KEY, (url, key)))
+        self.doors = Doors(
+            setup.config, self.credentials, self.tokens, self.key_sets, self.dispatcher, self.clock
         )
         self._drain = Drain(self.peers)
         self._first = birth.first
+        self._encryption = setup.encryption or Encryption(setup.config)
         queued = self.config.queued_max_request_bytes
         together = Together()
         self.clients = Clients(
             setup.listeners,
             lambda: self.config,
             ConnectionLimits(setup.connection_counts, setup.index, setup.limits, first=birth.first),
+            AddressRates(setup.client_rates, self.clock),
             self.dispatcher,
+            self.doors,
             self.peers.others,
             buffers=ReadBuffers(
                 arena=self.peers.arena,
@@ -331,11 +327,20 @@ class Worker:
             ),
             together=together,
             page_cache=PageCache(self.threads),
+            encryption=self._encryption,
             ended=self._drain.changed,
+            holds=self.authorizer is not None,
         )
         self.routing = GroupRouter(
             "group",
-            Groups(self.groups, self.offsets, self.transactional_offsets, self.metadata, self.clock),
+            Groups(
+                self.groups,
+                self.offsets,
+                self.transactional_offsets,
+                self.metadata,
+                self.clock,
+                self.authorizer,
+            ),
             self.offsets_topic,
             workers=setup.workers,
             partitions=self.partitions,
@@ -344,7 +349,7 @@ class Worker:
         )
         self.transaction_routing = TransactionRouter(
             "transaction",
-            Transactions(self.transactions, self.offsets_topic, self.metadata, self.clock),
+            Transactions(self.transactions, self.offsets_topic, self.metadata, self.clock, self.authorizer),
             self.state_topic,
             workers=setup.workers,
             partitions=self.partitions,
@@ -358,8 +363,10 @@ class Worker:
             partitions=self.partitions,
             logs=self.logs,
             quotas=self.quotas,
+            client_quotas=self.client_quotas,
             fetchers=self.fetchers,
             limits=self.clients.limits,
+            address_rates=self.clients.address_rates,
             threads=self.threads,
             tasks=self.tasks,
         )
@@ -465,6 +472,8 @@ class Worker:
         self.markers.close()
         self.moves.close()
         self.partitions.resign()
+        if self.authorizer is not None:
+            self.authorizer.close()
         try:
             await self.logs.close(self._neighbours.cleaner)
         except (PkafkaError, OSError) as error:
@@ -489,6 +498,7 @@ class Worker:
         except ApiError as error:
             # Without settings and leaders this worker is of no use, and nothing would show that.
             self.tasks.crash(error)
+        self.clients.take_held()
         self.control_line.greeted()
 
     def _table(self) -> dict[str, Handler]:
@@ -509,7 +519,11 @@ class Worker:
             **self.appends.operations,
             **self.logs.compaction.operations,
             **self._live_settings.operations,
+            **self.credentials.operations,
+            **self.tokens.operations,
+            **self.key_sets.operations,
             **self._orders.operations,
+            **acl_rows.operations(self.authorizer),
             **self._drain.operations,
         }
 
@@ -527,6 +541,8 @@ class Worker:
 
     def _take_settings(self, config: BrokerConfig) -> None:
         self.config = config
+        self._encryption.take(config)
+        self.doors.take(config)
 
     def _serve(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """The broker is registered and the first metadata are here: let clients in."""

@@ -87,7 +87,16 @@ class FetchTarget:
 class FetchSession:
     """Holds the partitions that one client follows, in the order in which they are served."""
 
-    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "targets", "uses_topic_ids")
+    __slots__ = (
+        "created_ms",
+        "denied",
+        "epoch",
+        "id",
+        "judged_by",
+        "last_used_ms",
+        "targets",
+        "uses_topic_ids",
+    )
 
     def __init__(
         self, session_id: int, targets: Iterable[FetchTarget], *, uses_topic_ids: bool, now_ms: int
@@ -99,6 +108,10 @@ class FetchSession:
         self.targets: OrderedDict[PartitionKey, FetchTarget] = OrderedDict(
             ((target.topic, target.partition), target) for target in targets
         )
+        self.denied: frozenset[PartitionKey] = frozenset()
+        """The partitions that the client may not read, as ``judged_by`` says."""
+        self.judged_by: object = None
+        """The client's rights by which ``denied`` was found; None when it has to be found again."""
 
     def served(self, target: FetchTarget) -> None:
         """Let the other partitions come first next time, as records of this one were sent: none starves so."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_LEADER
-from pkafka.net.connection import FileRange, Part
+from pkafka.net.answers import FileRange, Part
 from pkafka.protocol.hot import CurrentLeader
 from pkafka.server.limits.replication_quota import ReplicationQuotas
 from pkafka.server.replicas.disks import LOG_ERRORS, Disks

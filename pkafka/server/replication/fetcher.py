@@ -230,7 +230,7 @@ class _Fetcher:
         self._link = BrokerLink(
             lambda: home.metadata.endpoint(leader, config.inter_broker_listener_name),
             f"broker-{home.partitions.broker_id}-fetcher-{self.fetcher_id}",
-            config,
+            home.config,
             connect_timeout_ms=config.replica_socket_timeout_ms,
             receive_buffer_bytes=socket_buffer_bytes(config, "replica.socket.receive.buffer.bytes"),
         )

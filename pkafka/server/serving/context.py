@@ -1,29 +1,18 @@
 """What a handler may know of a request besides its body, and what of it goes along to another process."""
 
-from typing import Final, Generic, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pkafka.net.connection import ServerConnection
 from pkafka.protocol.codec import decode_request
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.registry import request_class
 from pkafka.protocol.schema import Message
+from pkafka.security.principal import ANONYMOUS, Principal
 from pkafka.server.ipc.peer import Payload
+from pkafka.server.serving.connection_state import ConnectionState
 
 PortT_co = TypeVar("PortT_co", covariant=True)
-
-
-class Principal(NamedTuple):
-    """Names the user that a client acts for, as Kafka's KafkaPrincipal does."""
-
-    type: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.type}:{self.name}"
-
-
-ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""The principal of a client that did not authenticate: of every client, as no listener has security yet."""
 
 
 class Caller(NamedTuple):
@@ -34,11 +23,23 @@ class Caller(NamedTuple):
     listener: str
     """The listener that the client is connected to."""
     principal: Principal = ANONYMOUS
+    by_token: bool = False
+    """Whether it logged in by a delegation token."""
 
     @classmethod
     def of(cls, connection: ServerConnection, header: RequestHeader) -> "Caller":
         """The client at the other end of a connection."""
-        return cls(header.client_id, connection.peer_host, connection.listener)
+        state = connection.state
+        if not isinstance(state, ConnectionState):
+            return cls(header.client_id, connection.peer_host, connection.listener)
+        by_token = state.session is not None and state.session.who.is_token
+        return cls(header.client_id, connection.peer_host, connection.listener, state.principal, by_token)
+
+    @classmethod
+    def of_row(cls, row: Sequence[Any]) -> "Caller":
+        """The client that another process told of."""
+        client_id, host, listener, principal, by_token = row
+        return cls(client_id, host, listener, Principal(*principal), by_token)
 
 
 NO_CALLER: Final = Caller(None, "", "")
@@ -55,8 +56,8 @@ class Forwarded(NamedTuple):
     @classmethod
     def of(cls, payload: Payload) -> "Forwarded":
         """What the other process sent."""
-        key, version, (client_id, host, listener, principal) = payload
-        return cls(key, version, Caller(client_id, host, listener, Principal(*principal)))
+        key, version, caller = payload
+        return cls(key, version, Caller.of_row(caller))
 
     def request(self, body: memoryview) -> Message:
         """Decode the request, of which this copies the bytes."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Payload, Peer, PeerGone
+from pkafka.server.serving.context import Caller
 
 
 class ControlLine:
@@ -55,11 +56,15 @@ class ControlLine:
             return None
         return None if answer is None else [(topic, index) for topic, index in answer]
 
-    async def auto_create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+    async def auto_create(self, names: Sequence[str], caller: Caller | None = None) -> dict[str, ErrorCode]:
         """Have missing topics created by the controller (auto.create.topics.enable).
+
+        Args:
+            names: of the topics.
+            caller: the client that uses them, whose controller_mutation_rate they count for; None: this broker.
 
         Returns:
             What became of each.
         """
-        answer = await self.ask(words.AUTO_CREATE, list(names))
+        answer = await self.ask(words.AUTO_CREATE, words.AutoCreate(list(names), caller))
         return {name: ErrorCode(code) for name, code in answer.items()}

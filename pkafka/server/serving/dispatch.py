@@ -8,27 +8,30 @@ import logging
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter_ns
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from pkafka.errors import ApiError, ProtocolError
+from pkafka.net.answers import Answer, FileRange
 from pkafka.net.connection import (
     AFTER_OTHERS,
     AfterOthers,
-    Answer,
     Detach,
+    FrameHandler,
     LaterAnswer,
-    Note,
     Outcome,
     ServerConnection,
 )
+from pkafka.net.outcomes import Note
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.codec import decode_request, encode
-from pkafka.protocol.headers import RequestHeader, decode_request_header, encode_response
+from pkafka.protocol.headers import RequestHeader, decode_request_header, decode_response, encode_response
 from pkafka.protocol.registry import request_class, response_header_version, versions
 from pkafka.protocol.schema import Message
+from pkafka.security.principal import ANONYMOUS
 from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import PeerGone
 from pkafka.server.ipc.tasks import Tasks
+from pkafka.server.limits.client_quotas import ClientQuotas
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH, Metrics
 from pkafka.server.serving.connection_state import ConnectionState
 from pkafka.server.serving.context import Caller, Forwarded, RequestContext
@@ -43,7 +46,41 @@ _FLEXIBLE_HEADER = struct.Struct(">iib")
 _START = struct.Struct(">hhi")
 _FETCH: Final = int(ApiKey.FETCH)
 
+_TELL_THEMSELVES: Final = frozenset({int(ApiKey.PRODUCE), int(ApiKey.FETCH)})
+"""Their handlers make answers that say for how long the client has to wait: because of bytes, or of time."""
+_NOT_METERED: Final = frozenset(
+    {
+        FOLLOWERS_FETCH,
+        *map(
+            int,
+            (
+                ApiKey.LEADER_AND_ISR,
+                ApiKey.STOP_REPLICA,
+                ApiKey.UPDATE_METADATA,
+                ApiKey.CONTROLLED_SHUTDOWN,
+                ApiKey.WRITE_TXN_MARKERS,
+                ApiKey.ALTER_PARTITION,
+                ApiKey.ALLOCATE_PRODUCER_IDS,
+                ApiKey.SASL_HANDSHAKE,
+                ApiKey.SASL_AUTHENTICATE,
+            ),
+        ),
+    }
+)
+"""Requests of brokers, and those that come before it is known who asks."""
+
 PortT = TypeVar("PortT")
+
+_LENGTH_BYTES: Final = 4
+
+
+class _Metered(NamedTuple):
+    """Names a request whose time counts, beside what logs it."""
+
+    connection: ServerConnection
+    header: RequestHeader
+    logged: LoggedRequest | None
+
 
 FrameApi: TypeAlias = Callable[[PortT, ServerConnection, RequestHeader, memoryview, int], Outcome]
 """Serves the bytes of a request itself (the hot paths)."""
@@ -70,6 +107,7 @@ class Dispatcher(Generic[PortT]):
         control_apis: keys that the control process serves.
         tasks: run what answers later.
         metrics: count requests.
+        quotas: of clients; the time of their requests is noted here, bytes where they are sent or taken.
         control_line: leads to the control process.
     """
 
@@ -82,6 +120,7 @@ class Dispatcher(Generic[PortT]):
         *,
         tasks: Tasks,
         metrics: Metrics,
+        quotas: ClientQuotas,
         control_line: ControlLine,
     ) -> None:
         self._worker = worker
@@ -90,6 +129,7 @@ class Dispatcher(Generic[PortT]):
         self._control_apis = control_apis
         self._tasks = tasks
         self._metrics = metrics
+        self._quotas = quotas
         self._control_line = control_line
         self._versions: Final = {
             key: versions(key) for key in sorted({*frame_apis, *message_apis, *control_apis})
@@ -112,12 +152,10 @@ class Dispatcher(Generic[PortT]):
             logged = None
             if request_logger.isEnabledFor(logging.INFO) and is_logged(header):
                 logged = LoggedRequest(connection, header, data, position)
-            answer = self._serve(connection, header, data, position)
-            counted_as = header.api_key
-            if counted_as == _FETCH:
-                state = connection.state
-                if isinstance(state, ConnectionState) and state.follows:
-                    counted_as = FOLLOWERS_FETCH
+            answer = self.serve(connection, header, data, position)
+            counted_as = header.api_key if header.api_key != _FETCH else _kind_of_fetch(connection)
+            if self._quotas.limits_requests:
+                return self._metered(_Metered(connection, header, logged), counted_as, began_ns, answer)
             if answer is None:
                 # The code that finishes the request later finds the facts here.
                 connection.pending = (counted_as, header.api_version, began_ns, perf_counter_ns(), logged)
@@ -139,17 +177,72 @@ class Dispatcher(Generic[PortT]):
             connection.close()
         return ()
 
-    def finished(self, note: Note, answer: Answer) -> None:
-        """Count and log a request whose later answer leaves now (the connection's callback)."""
+    def guarded(self, serve: FrameHandler, connection: ServerConnection, data: memoryview) -> Outcome:
+        """Serve a frame by something else, as part of a login. Failures have the same fates as in :meth:`handle`.
+
+        Nothing of the frame is logged: what is no request may be a password.
+        """
+        try:
+            return serve(connection, data)
+        except ProtocolError as error:
+            log.warning("Closing the connection of %s, which logs in: %s", connection.peer_host, error)
+            self._metrics.refused()
+            connection.close()
+        except AssertionError as error:
+            self._tasks.crash(error)
+        except Exception:
+            log.exception("Closing the connection of %s: its login failed by a bug", connection.peer_host)
+            connection.close()
+        return ()
+
+    def finished(self, note: Note, answer: Answer) -> Answer:
+        """Count and log a request whose later answer leaves now (the connection's callback); the answer to send."""
         api_key, api_version, began_ns, handled_ns, logged = note
         local_ns, whole_ns = handled_ns - began_ns, perf_counter_ns() - began_ns
         self._metrics.later_request(api_key, api_version, local_ns, whole_ns)
+        if isinstance(logged, _Metered):
+            answer = self._slowed_down(logged, api_key, local_ns, answer)
+            logged = logged.logged
         if isinstance(logged, LoggedRequest):
             logged.completed(answer, local_ns, whole_ns)
+        return answer
 
-    def _serve(
+    def _metered(self, request: "_Metered", counted_as: int, began_ns: int, outcome: Outcome) -> Outcome:
+        """The outcome of a request whose time counts; notes what is to be done when the answer comes later."""
+        if isinstance(outcome, (AfterOthers, Detach)):
+            return outcome
+        note = counted_as, request.header.api_version, began_ns, perf_counter_ns(), request
+        if outcome is None:
+            request.connection.pending = note
+        elif isinstance(outcome, LaterAnswer):
+            outcome.note = note
+        else:
+            took_ns = note[3] - began_ns
+            self._metrics.request(counted_as, request.header.api_version, took_ns)
+            outcome = self._slowed_down(request, counted_as, took_ns, outcome)
+            if request.logged is not None:
+                request.logged.completed(outcome, took_ns, took_ns)
+        return outcome
+
+    def _slowed_down(self, request: "_Metered", counted_as: int, took_ns: int, answer: Answer) -> Answer:
+        """Note how long a request took; the answer that says for how long the client has to wait, if it has."""
+        connection, header = request.connection, request.header
+        if counted_as in _NOT_METERED or not answer:
+            return answer
+        throttle_ms = self._quotas.served(*client_of(connection, header), took_ns)
+        if not throttle_ms or counted_as in _TELL_THEMSELVES:
+            return answer
+        connection.pause(throttle_ms / 1000)
+        return told_to_wait(header, answer, throttle_ms)
+
+    def serve(
         self, connection: ServerConnection, header: RequestHeader, data: memoryview, position: int
     ) -> Outcome:
+        """Serve a request, uncounted and not logged.
+
+        Raises:
+            ProtocolError: it is malformed, or of a key or a version that is not served.
+        """
         allowed = self._versions.get(header.api_key)
         if allowed is None:
             raise ProtocolError(f"API key {header.api_key} is not served")
@@ -214,7 +307,7 @@ class Dispatcher(Generic[PortT]):
         while not connection.closed:
             control = await self._control_line.ready()
             try:
-                _payload, answer, _fds = await control.call(words.API, facts, body)
+                throttle_ms, answer, _fds = await control.call(words.API, facts, body)
             except PeerGone:
                 # The control process died with the request in hand; its successor answers. All these requests may be
                 # repeated, as a client would do after a time-out.
@@ -223,6 +316,8 @@ class Dispatcher(Generic[PortT]):
                 log.info("Closing the connection of %s: %s: %s", connection.peer_host, _name(header), error)
                 connection.close()
                 return
+            if throttle_ms:
+                connection.pause(throttle_ms / 1000)
             connection.finish((frame(header, bytes(answer)),))
             return
 
@@ -230,6 +325,29 @@ class Dispatcher(Generic[PortT]):
         log.warning("Closing the connection of %s: %s: %s", connection.peer_host, _described(data), error)
         self._metrics.refused()
         connection.close()
+
+
+def _kind_of_fetch(connection: ServerConnection) -> int:
+    """The key under which a fetch counts: those of followers have their own."""
+    state = connection.state
+    return FOLLOWERS_FETCH if isinstance(state, ConnectionState) and state.follows else _FETCH
+
+
+def client_of(connection: ServerConnection, header: RequestHeader) -> tuple[str, str]:
+    """The user and the client id whose quotas apply to a request."""
+    state = connection.state
+    user = state.principal.name if isinstance(state, ConnectionState) else ANONYMOUS.name
+    return user, header.client_id or ""
+
+
+def told_to_wait(header: RequestHeader, answer: Answer, throttle_ms: int) -> Answer:
+    """The same answer, saying for how long the client has to wait at least, where its version can say that."""
+    data = b"".join(part for part in answer if not isinstance(part, FileRange))
+    _correlation_id, response = decode_response(header.api_key, header.api_version, data[_LENGTH_BYTES:])
+    if not hasattr(response, "throttle_time_ms"):
+        return answer
+    response.throttle_time_ms = max(response.throttle_time_ms, throttle_ms)
+    return (encode_response(header.api_key, header.api_version, header.correlation_id, response),)
 
 
 def _encoded(header: RequestHeader, response: Message | bytes) -> bytes:

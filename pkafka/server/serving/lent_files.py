@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pkafka.errors import ErrorCode
-from pkafka.net.connection import FileRange
+from pkafka.net.answers import FileRange
 from pkafka.protocol.hot import CurrentLeader
 from pkafka.server.ipc.peer import FDS_PER_FRAME_MAX, DescriptorsLost, Handler, PeerGone
 from pkafka.server.replicas import reading

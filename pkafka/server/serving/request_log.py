@@ -15,11 +15,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pkafka.errors import ProtocolError
-from pkafka.net.connection import Answer, FileRange, ServerConnection
+from pkafka.net.answers import Answer, FileRange
+from pkafka.net.connection import ServerConnection
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.codec import decode_request
 from pkafka.protocol.headers import RequestHeader, decode_response
 from pkafka.protocol.json_form import json_form
+from pkafka.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from pkafka.protocol.registry import request_class
 from pkafka.protocol.schema import Message
 from pkafka.server.config.dynamic import broker_key
@@ -100,6 +102,7 @@ class LoggedRequest:
         response = _response_form(self._header, answer)
         caller, state = Caller.of(self._connection, self._header), self._connection.state
         software = state.software if isinstance(state, ConnectionState) else None
+        session = state.session if isinstance(state, ConnectionState) else None
         number = state.number if isinstance(state, ConnectionState) else 0
         name, version = software or ("unknown", "unknown")
         line = {
@@ -115,7 +118,7 @@ class LoggedRequest:
             "throttleTimeMs": response.get("throttleTimeMs", 0) if isinstance(response, Mapping) else 0,
             "responseQueueTimeMs": 0.0,
             "sendTimeMs": 0.0,
-            "securityProtocol": "PLAINTEXT",
+            "securityProtocol": _security_protocol(self._connection, logs_in=session is not None),
             "principal": str(caller.principal),
             "listener": caller.listener,
             "clientInformation": {"softwareName": name, "softwareVersion": version},
@@ -140,6 +143,12 @@ def is_deprecated(api_key: int, version: int) -> bool:
 
 def _ms(duration_ns: int) -> float:
     return round(duration_ns / 1e6, 3)
+
+
+def _security_protocol(connection: ServerConnection, *, logs_in: bool) -> str:
+    """How the client came in, by Kafka's name."""
+    plain, login = ("SSL", "SASL_SSL") if connection.is_encrypted else ("PLAINTEXT", "SASL_PLAINTEXT")
+    return login if logs_in else plain
 
 
 def _peers(sock: socket.socket) -> str:
@@ -181,6 +190,9 @@ def _hide_secrets(api_key: int, request: Message) -> None:
     """Hide settings that are secret or may be, and credentials, before a request is logged."""
     for field in _SECRET_BYTES.get(api_key, ()):
         setattr(request, field, _HIDDEN.encode())
+    if isinstance(request, AlterUserScramCredentialsRequest):
+        for upsertion in request.upsertions:
+            upsertion.salt = upsertion.salted_password = _HIDDEN.encode()
     if api_key not in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
         return
     for resource in request.resources:  # type: ignore[attr-defined]

@@ -16,7 +16,14 @@ from typing import Any, Final, NamedTuple
 
 from pkafka.clock import Clock
 from pkafka.errors import ErrorCode
-from pkafka.model import NO_PRODUCER_ID, TRANSACTION_STATE_TOPIC, Millis, ProducerId, TopicPartition
+from pkafka.model import (
+    NO_PRODUCER_ID,
+    TRANSACTION_STATE_TOPIC,
+    LeaderEpoch,
+    Millis,
+    ProducerId,
+    TopicPartition,
+)
 from pkafka.server.coordinator.shards import Shards
 from pkafka.server.coordinator.topic_log import TopicLog
 from pkafka.server.ipc.turns import Turns
@@ -211,6 +218,22 @@ class TransactionCoordinator:
         """Serve the question of partitions' leaders whether a transaction writes to them."""
         error, entry = self._existing(transactional_id)
         return error if entry is None else entry.transaction.verify(producer, partitions)
+
+    def epoch_vouching_for(
+        self, transactional_id: str, producer: Producer, partitions: Iterable[PartitionKey]
+    ) -> LeaderEpoch | None:
+        """The epoch under which this worker coordinates a transaction that writes to all of these partitions.
+
+        Returns:
+            None where it does not coordinate the id, or where the transaction does not write to all of them.
+        """
+        error, entry = self.look_up(transactional_id)
+        if error or entry is None:
+            return None
+        found = entry.transaction.verify(producer, partitions)
+        if isinstance(found, ErrorCode) or any(found.values()):
+            return None
+        return entry.coordinator_epoch
 
     def end(
         self, transactional_id: str, producer: Producer, *, is_commit: bool

@@ -6,6 +6,7 @@ error is logged; Kafka gives up the rest of the partition then, and coordinates 
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from pkafka.errors import ProtocolError
@@ -15,12 +16,12 @@ from pkafka.records.reading import Record
 from pkafka.server.coordinator.shards import Shard
 from pkafka.server.transactions.hosted import Entry
 from pkafka.server.transactions.records import decode_key, decode_value
-from pkafka.server.transactions.stored import StoredIds, is_at_rest
+from pkafka.server.transactions.stored import StoredIds, not_at_rest
 from pkafka.server.transactions.transaction import Facts
 
 log = logging.getLogger(__name__)
 
-_KEYS_PER_STEP: Final = 1_000
+_KEYS_PER_STEP: Final = 10_000
 
 
 class TransactionLoading:
@@ -69,11 +70,10 @@ class TransactionLoading:
     def entries(self) -> Iterator[tuple[str, Entry] | None]:
         """Make the entries of ids that are not at rest, after the last batch."""
         others: list[bytes] = []
-        for number, (key, value) in enumerate(self.values.items(), 1):
-            if not is_at_rest(key, value):
-                others.append(key)
-            if not number % _KEYS_PER_STEP:
-                yield None
+        items = iter(self.values.items())
+        while some := list(islice(items, _KEYS_PER_STEP)):
+            others += not_at_rest(some)
+            yield None
         for key in others:
             yield self._entry(key, self.values.pop(key))
 

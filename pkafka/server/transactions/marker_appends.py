@@ -1,6 +1,7 @@
 """Appends markers to the partitions of one worker, for the coordinators of this broker and of others."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from pkafka.clock import Clock
@@ -23,6 +24,8 @@ _APART: Final = frozenset(
     }
 )
 """Refusals of one marker, which say nothing of the others."""
+_NONE: Final = ErrorCode.NONE
+"""Looked up once: the members of an enumeration are slow to get at."""
 
 
 class ProducerAt(NamedTuple):
@@ -90,32 +93,42 @@ class MarkerAppends:
                 have what the transaction committed.
             timeout_ms: how long to wait for replicas.
         """
-        codes = [ErrorCode.NONE] * len(markers)
-        unsafe: list[Unsafe] = []
-
-        def safe(failures: Mapping[PartitionKey, ErrorCode]) -> None:
-            failure = failures.get(key, ErrorCode.NONE)
-            for number, marker in enumerate(markers):
-                codes[number] = codes[number] or failure
-                if not codes[number] and key[0] == CONSUMER_OFFSETS_TOPIC:
-                    self._offsets.complete_transaction(key[1], marker.producer_id, is_commit=marker.is_commit)
-            done(codes)
-
+        codes: list[ErrorCode] = []
+        unsafe: Unsafe | None = None
         try:
-            partition = self._led(key)
-            for number, outcome in enumerate(self._append_all(partition, markers)):
+            for outcome in self._append_all(self._led(key), markers):
                 if isinstance(outcome, ErrorCode):
-                    codes[number] = outcome
-                elif outcome[1] is not None:
-                    unsafe.append(outcome[1])
+                    codes.append(outcome)
+                else:
+                    codes.append(_NONE)
+                    unsafe = outcome[1] or unsafe
         except LOG_ERRORS as error:
             done([self._disks.refused(*key, error)] * len(markers))
             return
-        # The last one waits for all before it.
-        if unsafe:
-            self._appending.when_safe(unsafe[-1:], safe, timeout_ms=timeout_ms)
+        if unsafe is None:
+            self._safe(key, markers, codes, done, {})
         else:
-            safe({})
+            # The last one waits for all before it.
+            safe = partial(self._safe, key, markers, codes, done)
+            self._appending.when_safe([unsafe], safe, timeout_ms=timeout_ms)
+
+    def _safe(
+        self,
+        key: PartitionKey,
+        markers: Sequence[Marker],
+        codes: list[ErrorCode],
+        done: Callable[[Sequence[ErrorCode]], None],
+        failures: Mapping[PartitionKey, ErrorCode],
+    ) -> None:
+        """Markers are as safe as they will be: those without a code yet are committed unless there is a failure."""
+        if failures:
+            failure = failures.get(key, _NONE)
+            codes = [code or failure for code in codes]
+        if key[0] == CONSUMER_OFFSETS_TOPIC:
+            for code, marker in zip(codes, markers, strict=True):
+                if not code:
+                    self._offsets.complete_transaction(key[1], marker.producer_id, is_commit=marker.is_commit)
+        done(codes)
 
     def producer_at(self, key: PartitionKey, producer_id: ProducerId) -> ProducerAt | None:
         """What the log of a partition knows of a producer; None when this worker does not lead the partition."""
@@ -142,8 +155,6 @@ class MarkerAppends:
 
     def _append_all(self, partition: Partition, markers: Sequence[Marker]) -> list[Appended | ErrorCode]:
         try:
-            if any(_is_nonsense(marker) for marker in markers):
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             return [self._append(partition, markers)] * len(markers)
         except ApiError as error:
             if error.code not in _APART:
@@ -156,6 +167,8 @@ class MarkerAppends:
         now_ms = self._clock.now_ms()
         data = bytearray()
         for marker in markers:
+            if _is_nonsense(marker):
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             data += build_end_marker(
                 committed=marker.is_commit,
                 producer_id=marker.producer_id,

@@ -130,7 +130,7 @@ class MarkerLink:
             self._link = BrokerLink(
                 self._endpoint,
                 self._client_id(),
-                config,
+                self._config,
                 connect_timeout_ms=config.request_timeout_ms,
             )
         return self._link

@@ -167,7 +167,7 @@ class MarkerOwners:
         if sender is not None and not self._incarnations.is_current(sender):
             answered([[int(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * len(keys) for _values, keys in rows])
             return
-        codes = [[int(ErrorCode.NONE)] * len(keys) for _values, keys in rows]
+        codes = [[0] * len(keys) for _values, keys in rows]
         by_partition: dict[PartitionKey, list[tuple[int, int]]] = {}
         for number, (_values, keys) in enumerate(rows):
             for place, key in enumerate(keys):
@@ -182,6 +182,8 @@ class MarkerOwners:
             if not missing:
                 answered(codes)
 
+        of_rows = [Marker._make(values) for values, _keys in rows]
+        timeout_ms = self._timeout_ms()
         for key, places in by_partition.items():
-            markers = [Marker(*rows[number][0]) for number, _place in places]
-            self._appends.append(key, markers, partial(done, places), timeout_ms=self._timeout_ms())
+            markers = [of_rows[number] for number, _place in places]
+            self._appends.append(key, markers, partial(done, places), timeout_ms=timeout_ms)

@@ -79,7 +79,7 @@ class QuestionLinks:
             BrokerLink(
                 lambda: self._metadata.endpoint(broker, listener),
                 f"broker-{self._partitions.broker_id}-verification",
-                config,
+                self._config,
                 connect_timeout_ms=config.request_timeout_ms,
             )
         )

@@ -7,10 +7,10 @@ or while others are in hand, go together.
 
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pkafka.errors import ErrorCode, PkafkaError
-from pkafka.model import TRANSACTION_STATE_TOPIC, BrokerId, Millis
+from pkafka.model import NO_TOPIC_ID, TRANSACTION_STATE_TOPIC, BrokerId, LeaderEpoch, Millis, TopicId
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerLate, Reply
@@ -27,6 +27,10 @@ _VERIFY: Final = "verify_transactions"
 """Between workers. Payload: rows of :data:`Row`; the answer: for each row a code for each partition."""
 
 _NS_PER_MS: Final = 1_000_000
+
+Vouched: TypeAlias = tuple[LeaderEpoch, LeaderEpoch, TopicId]
+"""A coordinator's word that a transaction writes to a partition, given by the worker that sends the owner the records.
+The epoch under which it coordinates; the leader epoch of the partition and the id of its topic, as it knows them."""
 
 
 class _Question:
@@ -175,6 +179,30 @@ class CoordinatorQuestions:
         else:
             self.failures += 1
             answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def vouch(
+        self, transactional_id: str, producer: Producer, keys: Sequence[PartitionKey]
+    ) -> Sequence[Vouched] | None:
+        """Confirm here, where the coordinator is this worker, what the owners of partitions would have to ask.
+
+        Args:
+            keys: partitions that other workers of this broker lead, or this one.
+
+        Returns:
+            A word for each partition, to travel with its records. None where this worker cannot say that the
+            transaction writes to all of them: their owners ask then.
+        """
+        coordinator_epoch = self._coordinator.epoch_vouching_for(transactional_id, producer, keys)
+        if coordinator_epoch is None:
+            return None
+        words: list[Vouched] = []
+        for topic, index in keys:
+            info = self._metadata.partition(topic, index)
+            topic_id = self._metadata.topic_id(topic)
+            if info is None or topic_id == NO_TOPIC_ID:
+                return None
+            words.append((coordinator_epoch, info.leader_epoch, topic_id))
+        return words
 
     def close(self) -> None:
         """Close the connections to other brokers."""

@@ -6,6 +6,9 @@ from pkafka.clock import Clock
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.coordinator import routing
 from pkafka.server.coordinator.keyed_topic import KeyedTopic
+from pkafka.server.security.authorizer import Authorizer, rights_of
+from pkafka.server.security.rights import Rights
+from pkafka.server.serving.context import Caller
 from pkafka.server.transactions.coordinator import TransactionCoordinator
 
 
@@ -18,6 +21,12 @@ class Transactions(NamedTuple):
     metadata: MetadataCache
     """Tells which partitions there are."""
     clock: Clock
+    authorizer: Authorizer | None = None
+    """None where every client may do everything."""
+
+    def rights(self, caller: Caller) -> Rights:
+        """What the client may do."""
+        return rights_of(self.authorizer, caller.principal, caller.host)
 
 
 TransactionRouter: TypeAlias = routing.CoordinatorRouter[Transactions]

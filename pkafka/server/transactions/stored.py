@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final
 
 from pkafka.model import Millis
+from pkafka.records.loops import others_than
 from pkafka.server.transactions.hosted import Entry
 from pkafka.server.transactions.records import decode_value
 from pkafka.server.transactions.states import TransactionState
@@ -23,29 +24,24 @@ _KEY_OVERHEAD: Final = 4
 """A key has its version and the length of the id before the id."""
 _ID_BYTES_MAX: Final = 0x7FFF
 _VERSION_0: Final = b"\0\0"
-_IDLE: Final = frozenset(int(state) for state in TransactionState if state.is_idle)
+_IDLE: Final = bytes(int(state) for state in TransactionState if state.is_idle)
 
 
-def is_at_rest(key: bytes, value: bytes) -> bool:
-    """Whether a record says that an id has no transaction, and can be decoded later.
+def not_at_rest(items: list[tuple[bytes, bytes]]) -> list[bytes]:
+    """The keys of those records, given with their values, that have to be decoded at once.
 
-    False for records of other versions and for ids that are not ASCII, too: they have to be decoded to know it.
+    All others say that an id has no transaction, and can be decoded later. To be decoded are records of other versions
+    and of ids that are not ASCII, too, whatever they say.
     """
-    return (
-        len(value) == _VALUE_BYTES
-        and value[_STATE_POSITION] in _IDLE
-        and value.startswith(_VERSION_0)
-        and key.startswith(_VERSION_0)
-        and len(key) == _KEY_OVERHEAD + (key[2] << 8 | key[3])
-        and key[_KEY_OVERHEAD:].isascii()
-    )
+    found: list[bytes] = others_than(items, _VALUE_BYTES, _STATE_POSITION, _IDLE)
+    return found
 
 
 class StoredIds:
     """Finds the entries of a partition, and makes those of ids at rest when they are asked for.
 
     Args:
-        at_rest: values by key, of each of which :func:`is_at_rest` is true; belongs to this object from now on.
+        at_rest: values by key, none of which :func:`not_at_rest` names; belongs to this object from now on.
         restored: makes an entry of what the log has of an id.
     """
 

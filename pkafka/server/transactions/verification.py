@@ -4,14 +4,14 @@ Otherwise a batch that comes late, after the end of its transaction, would begin
 holds back the readers of committed records for ever. Once the transaction has begun in the log, nothing is asked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from pkafka.clock import Clock
 from pkafka.errors import ErrorCode
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replicas.partitions import Partitions
-from pkafka.server.transactions.questions import CoordinatorQuestions
+from pkafka.server.transactions.questions import CoordinatorQuestions, Vouched
 from pkafka.server.transactions.transaction import PartitionKey, Producer
 from pkafka.storage.log import Log
 from pkafka.storage.producer_state import NO_SEQUENCE, Verification
@@ -60,6 +60,33 @@ class Verifier:
         is refused for ever then: it has the epoch of the transaction.
         """
         return not partition.log.producers.has_open_transaction(producer_id, epoch) and self._is_enabled()
+
+    def vouch(
+        self, transactional_id: str, producer: Producer, keys: Sequence[PartitionKey]
+    ) -> Sequence[Vouched] | None:
+        """As :meth:`CoordinatorQuestions.vouch`; None as well where nothing is verified."""
+        return self._questions.vouch(transactional_id, producer, keys) if self._is_enabled() else None
+
+    def is_vouched(self, partition: Partition, producer: Producer, word: Vouched) -> bool:
+        """Whether the word of another worker, which came with a batch, does for the coordinator's answer.
+
+        It was true when the batch was sent. Were the transaction over by now, its marker would have come before the
+        batch: what one worker sends another keeps its order, so it is not by that worker. By a later coordinator it
+        has a later epoch; to an earlier leader, or an earlier topic of the name, it went under another leader epoch
+        or topic id. What is unusual in any way is asked, as are batches behind one that waits.
+        """
+        coordinator_epoch, leader_epoch, topic_id = word
+        log = partition.log
+        producers = log.producers
+        if producer.producer_id in producers.verifications:
+            return False
+        entry = producers.get(producer.producer_id)
+        return (
+            entry.coordinator_epoch <= coordinator_epoch
+            and entry.producer_epoch <= producer.epoch
+            and partition.leader_epoch == leader_epoch
+            and log.topic_id == topic_id
+        )
 
     def verify(
         self,

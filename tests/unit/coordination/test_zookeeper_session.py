@@ -152,8 +152,13 @@ def test_watches_outlive_a_connection_and_tell_what_was_missed(session: Session,
 
 def test_an_expired_session_is_over(zookeeper: ZooKeeper, session: Session) -> None:
     expire_session(zookeeper.port, session.identity)
-    assert session.next() == Event(SessionEvent.DISCONNECTED)
-    assert session.next() == Event(SessionEvent.EXPIRED)
+    heard = [session.next()]
+    while heard[-1] != Event(SessionEvent.EXPIRED):
+        heard.append(session.next())
+    # It may be quick enough to come back before the session is closed.
+    comes_back = [Event(SessionEvent.CONNECTED), Event(SessionEvent.DISCONNECTED)]
+    assert heard[0] == Event(SessionEvent.DISCONNECTED)
+    assert heard[1:-1] == comes_back * (len(heard) // 2 - 1)
     assert not session.is_alive
     with pytest.raises(KeeperError, match="Session expired for /"):
         session.get("/")

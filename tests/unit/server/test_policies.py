@@ -108,7 +108,9 @@ def test_changes_of_settings_are_asked_about_as_the_request_has_them(control: Fa
     brokers = ResourceChanges(4, "", [Change("log.retention.ms", sets, "7")])
 
     def change(*resources: ResourceChanges, validate_only: bool = False) -> list[tuple[int, str | None]]:
-        results = asyncio.run(change_all(control, resources, incremental, validate_only=validate_only))
+        results = asyncio.run(
+            change_all(control, resources, incremental, denial=lambda _: None, validate_only=validate_only)
+        )
         return [(int(result.code), result.message) for result in results]
 
     assert change(topic, brokers) == [(0, None), (0, None)]
@@ -130,6 +132,7 @@ def test_changes_of_settings_are_asked_about_as_the_request_has_them(control: Fa
             control,
             [ResourceChanges(2, "t", [Change("retention.ms", sets, "5")])],
             replacing,
+            denial=lambda _: None,
             validate_only=False,
         )
     )

@@ -26,7 +26,8 @@ from pkafka.server.ipc.lifeline import Lifeline
 from pkafka.server.ipc.peer import Blob
 from pkafka.server.limits.connection_limits import LimitSettings, SharedCounts
 from pkafka.server.limits.replication_quota import SharedReplicationRates
-from pkafka.server.processes.worker import Worker, WorkerSetup
+from pkafka.server.processes.worker import Worker
+from pkafka.server.processes.worker_setup import WorkerSetup
 from pkafka.server.replicas.partition import Partition
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log_directory import LogDirectory

@@ -13,7 +13,10 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
         "Over how many windows the rate of moves between log directories is measured."
     ),
     "alter.log.dirs.replication.quota.window.size.seconds": "How long such a window is.",
-    "authorizer.class.name": "The class that decides what users may do; pkafka has none yet, so a value is refused.",
+    "authorizer.class.name": (
+        "What decides what clients may do: kafka.security.authorizer.AclAuthorizer (ACLs), or a class of Python;"
+        " see pkafka.server.security.authorizer. Without it every client may do everything."
+    ),
     "auto.create.topics.enable": "Create a topic when a client asks for the metadata of one that does not exist.",
     "auto.leader.rebalance.enable": (
         "Let the controller move leadership back to preferred replicas from time to time."
@@ -30,7 +33,11 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "compression.lz4.level": "Level used where the broker compresses with lz4.",
     "compression.type": "How topics store batches: in one codec, uncompressed, or as the producer sent them.",
     "compression.zstd.level": "Level used where the broker compresses with zstd.",
+    "connection.failed.authentication.delay.ms": "How long a client waits for the news that its login failed.",
     "connections.max.idle.ms": "Close a connection on which nothing happened for so long.",
+    "connections.max.reauth.ms": (
+        "How long a login counts; the client logs in again before, or is disconnected. 0: as long as the connection."
+    ),
     "control.plane.listener.name": "The listener that only the controller's requests use.",
     "controlled.shutdown.enable": "Move leaders to other brokers before stopping.",
     "controlled.shutdown.max.retries": "How often to try the controlled shutdown, the first time included.",
@@ -38,7 +45,16 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "controller.socket.timeout.ms": (
         "How long controller and brokers may take to connect, and the controller to answer to another ISR."
     ),
+    "controller.quota.window.num": "For how many windows a client may create and delete partitions without a pause.",
+    "controller.quota.window.size.seconds": "How long such a window is.",
     "default.replication.factor": "Replicas of a topic whose creator does not say.",
+    "delegation.token.expiry.check.interval.ms": "How often the controller removes expired delegation tokens.",
+    "delegation.token.expiry.time.ms": "How long a delegation token lasts that is not renewed.",
+    "delegation.token.master.key": "The old name of delegation.token.secret.key.",
+    "delegation.token.max.lifetime.ms": "Until when a delegation token can be renewed.",
+    "delegation.token.secret.key": (
+        "Of which delegation tokens are made, the same at all brokers of a cluster. Without it there are none."
+    ),
     "create.topic.policy.class.name": (
         "A class of Python (package.module.Class) that may refuse new topics; see pkafka.server.policies."
     ),
@@ -126,7 +142,13 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "offsets.topic.replication.factor": "Replicas of the topic of committed offsets.",
     "offsets.topic.segment.bytes": "Segment size of the topic of committed offsets.",
     "pkafka.heartbeat.timeout.ms": "A process of the broker that is silent for this long is killed and replaced.",
+    "pkafka.metrics.basic.auth.file": "A file with lines NAME:PASSWORD: who may read the metrics page.",
+    "pkafka.metrics.ssl.key.password": "The password of the metrics page's key.",
+    "pkafka.metrics.ssl.keystore.location": "Key and certificate of the metrics page, which then speaks HTTPS.",
+    "pkafka.metrics.ssl.keystore.password": "The password of the metrics page's keystore.",
+    "pkafka.metrics.ssl.keystore.type": "The form of the metrics page's keystore: JKS, PKCS12 or PEM.",
     "pkafka.metrics.host": "The address on which the metrics page is served.",
+    "pkafka.ssl.crl.location": "A PEM file of lists of revoked certificates, which are refused then.",
     "pkafka.transactional.ids.max": "How many transactional ids a broker keeps; those idle for longest go then.",
     "pkafka.metrics.port": "The port of the metrics, for Prometheus and for pk-metrics; -1: none, 0: any free port.",
     "pkafka.transaction.fenced.markers.heal.enable": (
@@ -138,12 +160,20 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
         "A class of Java that names the principal of a client; none can be loaded, so only Kafka's own is accepted."
     ),
     "process.roles": "Belongs to KRaft mode, which pkafka does not have; a value is refused.",
+    "password.encoder.cipher.algorithm": "How passwords are encrypted; AES/CBC/PKCS5Padding is what there is.",
+    "password.encoder.iterations": "How often the secret is hashed to a key.",
+    "password.encoder.key.length": "Bits of the key: 128, 192 or 256.",
+    "password.encoder.keyfactory.algorithm": "How the secret becomes a key; when not set, PBKDF2WithHmacSHA512.",
+    "password.encoder.old.secret": "The secret before, by which stored passwords may still be encrypted.",
+    "password.encoder.secret": (
+        "Encrypts passwords among the dynamic settings; when not set, none can be stored."
+    ),
     "producer.id.expiration.check.interval.ms": "How often to look for producer ids that have expired.",
     "producer.id.expiration.ms": "How long the sequence numbers of a silent idempotent producer are remembered.",
     "queued.max.request.bytes": "The most bytes of requests that wait to be processed; -1: no limit.",
     "queued.max.requests": "The most requests that wait to be processed before reading stops.",
     "quota.window.num": "Over how many windows a rate is measured, the present one included.",
-    "quota.window.size.seconds": "How long such a window is; no client is slowed down for longer at a time.",
+    "quota.window.size.seconds": "How long such a window is.",
     "remote.log.storage.system.enable": "Tiered storage; pkafka has none, so true is refused.",
     "replica.fetch.backoff.ms": "The longest pause of a follower after a failed fetch.",
     "replica.fetch.max.bytes": "The most bytes that a follower asks for per partition.",
@@ -162,6 +192,45 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "replica.socket.timeout.ms": "How long a leader may take to accept a follower's connection.",
     "request.timeout.ms": "How long this broker waits for an answer to its own requests, fetches of replicas too.",
     "reserved.broker.max.id": "The highest id that a person may give; generated ids begin above it.",
+    "sasl.enabled.mechanisms": (
+        "How clients may log in at listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI."
+    ),
+    "sasl.jaas.config": (
+        "The login module of a mechanism, under listener.name.<listener>.<mechanism>. only; see docs/security.md."
+    ),
+    "sasl.kerberos.principal.to.local.rules": (
+        "From Kerberos principals to users: DEFAULT, and RULE:[n:format](pattern)s/from/to/g with /L or /U."
+    ),
+    "sasl.kerberos.service.name": "The first part of the broker's Kerberos principal, most often kafka.",
+    "sasl.login.callback.handler.class": (
+        "Where the tokens come from by which this broker logs in at others:"
+        " Kafka's OAuthBearerLoginCallbackHandler (a token server) or the one of unsecured tokens."
+    ),
+    "sasl.login.connect.timeout.ms": "How long a connection to the token server may take.",
+    "sasl.login.read.timeout.ms": "How long the token server may take for its answer.",
+    "sasl.login.refresh.buffer.seconds": "How long before its end a token is renewed at the latest.",
+    "sasl.login.refresh.min.period.seconds": "How long a token is kept at least before it is renewed.",
+    "sasl.login.refresh.window.factor": "The part of its life after which a token is renewed.",
+    "sasl.login.refresh.window.jitter": "The largest part that chance adds to that.",
+    "sasl.login.retry.backoff.max.ms": "The longest pause before a token server that failed is asked again.",
+    "sasl.login.retry.backoff.ms": "The first pause before a token server that failed is asked again.",
+    "sasl.oauthbearer.token.endpoint.url": (
+        "The address, http or https, of the server that gives this broker tokens."
+    ),
+    "sasl.mechanism.inter.broker.protocol": "How this broker logs in at others: PLAIN, SCRAM, OAUTHBEARER or GSSAPI.",
+    "sasl.oauthbearer.clock.skew.seconds": "How far the clocks of the broker and of who signs tokens may differ.",
+    "sasl.oauthbearer.expected.audience": "For whom signed tokens have to be: one of these.",
+    "sasl.oauthbearer.expected.issuer": "Who has to have issued signed tokens.",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": "How often the keys that sign tokens are asked for.",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": "The longest pause before these keys are asked for again.",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": "The first pause before these keys are asked for again.",
+    "sasl.oauthbearer.jwks.endpoint.url": "The address, http or https, of the keys that sign tokens.",
+    "sasl.oauthbearer.scope.claim.name": "The claim of a signed token that says what it is for.",
+    "sasl.oauthbearer.sub.claim.name": "The claim of a signed token that names its user.",
+    "sasl.server.callback.handler.class": (
+        "Which tokens OAUTHBEARER takes: Kafka's class for signed ones, or for those without a signature (the default)."
+    ),
+    "sasl.server.max.receive.size": "The largest frame that a client may send before it has logged in.",
     "security.inter.broker.protocol": (
         "The protocol, and by that the listener, over which brokers talk to each other."
     ),
@@ -173,6 +242,37 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "socket.receive.buffer.bytes": "Receive buffer of a connection; -1: the system's default.",
     "socket.request.max.bytes": "The largest request that is read.",
     "socket.send.buffer.bytes": "Send buffer of a connection; -1: the system's default.",
+    "ssl.allow.dn.changes": (
+        "Whether a certificate may be exchanged for one of another name while the broker runs."
+    ),
+    "ssl.allow.san.changes": (
+        "Whether it may be exchanged for one that is not for all the hosts of the one before."
+    ),
+    "ssl.cipher.suites": (
+        "The suites that are offered, by the names of IANA or OpenSSL; when not set, OpenSSL's choice."
+    ),
+    "ssl.client.auth": "Whether clients show a certificate: required, requested or none.",
+    "ssl.enabled.protocols": "The versions of TLS that are spoken: TLSv1.2, TLSv1.3 or both.",
+    "ssl.endpoint.identification.algorithm": (
+        "https: the certificate of another broker has to name its host; empty: any."
+    ),
+    "ssl.engine.factory.class": "Classes of Java cannot be loaded, so one is refused.",
+    "ssl.key.password": "The password of the key in the keystore; when not set, that of the store.",
+    "ssl.keystore.certificate.chain": "The broker's certificate and those that signed it, as PEM text.",
+    "ssl.keystore.key": "The broker's key, as PEM text.",
+    "ssl.keystore.location": "The file with the broker's key and certificate.",
+    "ssl.keystore.password": "The password of that file; PEM has none.",
+    "ssl.keystore.type": "JKS, PKCS12 or PEM.",
+    "ssl.principal.mapping.rules": (
+        "Makes names of users of the names in clients' certificates: RULE:pattern/replacement/[LU], DEFAULT."
+    ),
+    "ssl.provider": "Classes of Java cannot be loaded, so one is refused.",
+    "ssl.truststore.certificates": "The certificates that are trusted, as PEM text.",
+    "ssl.truststore.location": (
+        "The file with the certificates that are trusted; when not set, the system's authorities."
+    ),
+    "ssl.truststore.password": "The password of that file; PEM has none.",
+    "ssl.truststore.type": "JKS, PKCS12 or PEM.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
         "How often the coordinator aborts transactions that have had their time."
     ),
@@ -200,8 +300,34 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     ),
     "zookeeper.max.in.flight.requests": "How many requests to ZooKeeper may be unanswered at a time.",
     "zookeeper.session.timeout.ms": "After how much silence ZooKeeper takes this broker for dead.",
-    "zookeeper.set.acl": "Protect the nodes in ZooKeeper with access rights; pkafka cannot yet, so true is refused.",
-    "zookeeper.ssl.client.enable": "Talk to ZooKeeper over TLS; pkafka cannot yet, so true is refused.",
+    "zookeeper.set.acl": "Others may not write this broker's nodes in ZooKeeper; needs a login there.",
+    "zookeeper.ssl.cipher.suites": (
+        "The suites that are offered to ZooKeeper; when not set, OpenSSL's choice."
+    ),
+    "zookeeper.ssl.client.enable": "Talk to ZooKeeper over TLS.",
+    "zookeeper.ssl.crl.enable": (
+        "pkafka looks at no list of certificates that are revoked, so true is refused."
+    ),
+    "zookeeper.ssl.enabled.protocols": (
+        "The versions of TLS that are spoken to ZooKeeper; when not set, zookeeper.ssl.protocol."
+    ),
+    "zookeeper.ssl.endpoint.identification.algorithm": (
+        "HTTPS: the certificate of ZooKeeper has to name its host; empty: any."
+    ),
+    "zookeeper.ssl.keystore.location": (
+        "The file with the key and the certificate that are shown to ZooKeeper."
+    ),
+    "zookeeper.ssl.keystore.password": "The password of that file; of PEM, that of its key.",
+    "zookeeper.ssl.keystore.type": "JKS, PKCS12 or PEM; when not set, by the ending of the file's name.",
+    "zookeeper.ssl.ocsp.enable": (
+        "pkafka asks no service whether a certificate is revoked, so true is refused."
+    ),
+    "zookeeper.ssl.protocol": (
+        "The version of TLS that is spoken to ZooKeeper; when not set, TLSv1.2 and TLSv1.3."
+    ),
+    "zookeeper.ssl.truststore.location": "The file with the certificates of ZooKeeper that are trusted.",
+    "zookeeper.ssl.truststore.password": "The password of that file.",
+    "zookeeper.ssl.truststore.type": "JKS, PKCS12 or PEM; when not set, by the ending of the file's name.",
 }
 
 TOPIC_DOCUMENTATION: Final[dict[str, str]] = {

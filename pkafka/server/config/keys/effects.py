@@ -7,6 +7,7 @@ A change that makes a key work moves the key.
 from collections.abc import Mapping
 from typing import Final
 
+_ACLS: Final = "tests/e2e/test_acls.py::"
 _BAD_INPUT: Final = "tests/e2e/test_bad_input.py::"
 _CLEANER: Final = "tests/unit/server/compaction/test_log_cleaner.py::"
 _CLUSTER: Final = "tests/faults/test_cluster.py::"
@@ -18,19 +19,32 @@ _CHANNELS: Final = "tests/unit/server/control/test_cluster_channels.py::"
 _COMPACTION: Final = "tests/e2e/test_compaction.py::"
 _CONFIG: Final = "tests/unit/server/config/test_broker_config.py::"
 _COORDINATOR: Final = "tests/unit/server/groups/test_coordinator.py::"
+_ENCRYPTION: Final = "tests/unit/server/security/test_encryption.py::"
 _FETCHER: Final = "tests/unit/server/replication/test_fetcher.py::"
 _GROUPS: Final = "tests/e2e/test_groups.py::"
 _IDENTITY: Final = "tests/unit/server/control/test_identity.py::"
+_SASL: Final = "tests/e2e/test_sasl.py::"
+_SASL_BETWEEN: Final = "tests/e2e/test_sasl_between_brokers.py::"
+_OWN_TOKENS: Final = "tests/unit/server/cluster/test_broker_tokens.py::"
+_SASL_RULES: Final = "tests/unit/server/config/test_sasl.py::"
+_DELEGATION: Final = "tests/e2e/test_delegation_tokens.py::"
+_DELEGATION_RULES: Final = "tests/unit/server/security/test_delegation_tokens.py::"
+_TOKENS: Final = "tests/e2e/test_bearer_tokens.py::"
 _LIMITS: Final = "tests/e2e/test_limits.py::"
 _LINK: Final = "tests/unit/server/cluster/test_broker_link.py::"
 _LISTENER: Final = "tests/unit/net/test_listener.py::"
+_LISTENER_TLS: Final = "tests/unit/server/config/test_listener_tls.py::"
 _LIVE: Final = "tests/e2e/test_configs_live.py::"
+_PASSWORDS: Final = "tests/unit/server/config/test_passwords.py::"
 _PROCESSES: Final = "tests/faults/test_deaths.py::"
 _SETTINGS: Final = "tests/e2e/test_broker_settings.py::"
 _PRODUCE: Final = "tests/unit/server/handlers/test_produce_in_transactions.py::"
+_METRICS_ACCESS: Final = "tests/unit/server/metrics/test_access.py::"
+_MUTATIONS: Final = "tests/unit/server/limits/test_mutation_quotas.py::"
 _QUOTA: Final = "tests/unit/server/limits/test_replication_quota.py::"
 _THROTTLES: Final = "tests/e2e/test_replication_throttles.py::"
 _TO_CONTROLLER: Final = "tests/unit/server/control/test_to_controller.py::"
+_TO_ZOOKEEPER: Final = "tests/e2e/test_tls_to_zookeeper.py::"
 _TRANSACTIONS: Final = "tests/unit/server/transactions/test_coordinator.py::"
 _TRANSACTION_SETTINGS: Final = "tests/e2e/test_transaction_settings.py::"
 _TIMEOUTS: Final = "tests/interop/test_zookeeper_timeouts.py::"
@@ -38,7 +52,11 @@ _ZOOKEEPER: Final = "tests/unit/coordination/test_zookeeper.py::"
 _WORKER_LOGS: Final = "tests/unit/server/replicas/test_worker_logs.py::"
 
 _KRAFT: Final = "For KRaft and for the migration to it, which are not here."
+_PKIX: Final = "Names an algorithm of Java's; OpenSSL checks certificates by the same rules (PKIX)."
+_VERSIONS: Final = "Names what Java makes a context of; ssl.enabled.protocols says which versions are spoken."
+_RANDOM: Final = "Names a source of chance of Java's; OpenSSL has its own."
 _JAVA: Final = "Names classes of Java, which cannot be loaded."
+_TICKETS: Final = "A broker reads tickets with its keytab and gets none itself, so none is renewed."
 _RATES: Final = (
     "The page of metrics shows counters; the program that reads it makes rates and percentiles over time."
 )
@@ -50,6 +68,98 @@ _QUEUE: Final = "Nothing queues between reading a request and serving it."
 _FORMAT: Final = "Records are kept in format 2 whatever it says, as since Kafka 3.0."
 
 BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
+    "password.encoder.cipher.algorithm": _CONFIG
+    + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "password.encoder.iterations": _PASSWORDS + "test_how_passwords_are_encrypted",
+    "password.encoder.key.length": _PASSWORDS + "test_how_passwords_are_encrypted",
+    "password.encoder.keyfactory.algorithm": _PASSWORDS + "test_how_passwords_are_encrypted",
+    "password.encoder.old.secret": _PASSWORDS
+    + "test_passwords_of_the_old_secret_are_encrypted_anew_at_the_start",
+    "password.encoder.secret": _PASSWORDS + "test_a_password_is_stored_encrypted_and_counts_in_the_clear",
+    "ssl.allow.dn.changes": _ENCRYPTION
+    + "test_a_certificate_for_another_name_counts_only_where_that_is_allowed",
+    "ssl.allow.san.changes": _ENCRYPTION
+    + "test_a_certificate_for_another_name_counts_only_where_that_is_allowed",
+    "ssl.cipher.suites": _ENCRYPTION + "test_versions_and_suites",
+    "ssl.client.auth": _ENCRYPTION + "test_whom_a_client_is_taken_for",
+    "ssl.enabled.protocols": _ENCRYPTION + "test_versions_and_suites",
+    "ssl.endpoint.identification.algorithm": _LINK
+    + "test_the_certificate_of_another_broker_has_to_name_its_host",
+    "ssl.engine.factory.class": _LISTENER_TLS + "test_what_cannot_be_is_refused_by_its_key",
+    "ssl.key.password": _ENCRYPTION + "test_pem_text_in_the_settings",
+    "ssl.keystore.certificate.chain": _ENCRYPTION + "test_pem_text_in_the_settings",
+    "ssl.keystore.key": _ENCRYPTION + "test_pem_text_in_the_settings",
+    "ssl.keystore.location": _ENCRYPTION + "test_stores_of_every_kind",
+    "ssl.keystore.password": _ENCRYPTION + "test_stores_of_every_kind",
+    "ssl.keystore.type": _ENCRYPTION + "test_stores_of_every_kind",
+    "ssl.principal.mapping.rules": _ENCRYPTION + "test_whom_a_client_is_taken_for",
+    "ssl.provider": _LISTENER_TLS + "test_what_cannot_be_is_refused_by_its_key",
+    "ssl.truststore.certificates": _ENCRYPTION + "test_pem_text_in_the_settings",
+    "ssl.truststore.location": _ENCRYPTION + "test_stores_of_every_kind",
+    "ssl.truststore.password": _ENCRYPTION + "test_stores_of_every_kind",
+    "ssl.truststore.type": _ENCRYPTION + "test_stores_of_every_kind",
+    "zookeeper.ssl.cipher.suites": _TO_ZOOKEEPER + "test_what_cannot_be_is_refused_by_its_key",
+    "zookeeper.ssl.client.enable": _TO_ZOOKEEPER
+    + "test_topics_are_made_also_after_the_control_process_was_killed",
+    "zookeeper.ssl.crl.enable": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "zookeeper.ssl.enabled.protocols": _TO_ZOOKEEPER + "test_what_cannot_be_is_refused_by_its_key",
+    "zookeeper.ssl.endpoint.identification.algorithm": _TO_ZOOKEEPER
+    + "test_what_cannot_be_is_refused_by_its_key",
+    "zookeeper.ssl.keystore.location": _TO_ZOOKEEPER + "test_what_cannot_be_is_refused_by_its_key",
+    "zookeeper.ssl.keystore.password": _TO_ZOOKEEPER + "test_what_cannot_be_is_refused_by_its_key",
+    "zookeeper.ssl.keystore.type": _TO_ZOOKEEPER + "test_what_cannot_be_is_refused_by_its_key",
+    "zookeeper.ssl.ocsp.enable": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "zookeeper.ssl.protocol": _TO_ZOOKEEPER + "test_what_cannot_be_is_refused_by_its_key",
+    "zookeeper.ssl.truststore.location": _TO_ZOOKEEPER
+    + "test_a_zookeeper_that_is_not_trusted_is_told_with_the_reason",
+    "zookeeper.ssl.truststore.password": _TO_ZOOKEEPER + "test_what_cannot_be_is_refused_by_its_key",
+    "zookeeper.ssl.truststore.type": _TO_ZOOKEEPER + "test_what_cannot_be_is_refused_by_its_key",
+    "connection.failed.authentication.delay.ms": _SASL
+    + "test_the_right_password_lets_a_client_in_and_no_other",
+    "delegation.token.expiry.check.interval.ms": _DELEGATION + "test_a_token_ends_by_itself",
+    "delegation.token.expiry.time.ms": _DELEGATION + "test_settings_say_how_long_a_token_lasts",
+    "delegation.token.master.key": _DELEGATION_RULES + "test_settings_of_a_broker",
+    "delegation.token.max.lifetime.ms": _DELEGATION + "test_settings_say_how_long_a_token_lasts",
+    "delegation.token.secret.key": _DELEGATION + "test_a_token_lets_in_as_its_owner",
+    "connections.max.reauth.ms": _SASL + "test_a_session_that_is_over_is_closed_at_its_next_request",
+    "sasl.enabled.mechanisms": _SASL + "test_a_mechanism_that_a_listener_does_not_have",
+    "sasl.jaas.config": _SASL + "test_the_right_password_lets_a_client_in_and_no_other",
+    "sasl.mechanism.inter.broker.protocol": _SASL_BETWEEN + "test_records_are_replicated",
+    "sasl.kerberos.principal.to.local.rules": _SASL_RULES + "test_what_kerberos_is_to_read",
+    "sasl.kerberos.service.name": _SASL_RULES + "test_what_is_refused",
+    "sasl.server.callback.handler.class": _TOKENS + "test_signed_tokens_let_their_users_in",
+    "sasl.server.max.receive.size": _SASL
+    + "test_a_frame_that_is_too_large_before_the_login_ends_the_connection",
+    "sasl.oauthbearer.token.endpoint.url": _SASL_BETWEEN
+    + "test_brokers_log_in_by_tokens_that_a_server_gives",
+    "sasl.login.callback.handler.class": _SASL_RULES + "test_what_is_refused",
+    "sasl.login.retry.backoff.ms": _OWN_TOKENS + "test_after_a_failure_the_server_has_a_pause",
+    "sasl.login.retry.backoff.max.ms": _OWN_TOKENS + "test_after_a_failure_the_server_has_a_pause",
+    **dict.fromkeys(
+        (
+            "sasl.login.connect.timeout.ms",
+            "sasl.login.read.timeout.ms",
+            "sasl.login.refresh.buffer.seconds",
+            "sasl.login.refresh.min.period.seconds",
+            "sasl.login.refresh.window.factor",
+            "sasl.login.refresh.window.jitter",
+        ),
+        _OWN_TOKENS + "test_how_tokens_are_had",
+    ),
+    "sasl.oauthbearer.jwks.endpoint.url": _TOKENS + "test_signed_tokens_let_their_users_in",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": _TOKENS + "test_keys_that_are_exchanged",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": _TOKENS + "test_keys_come_late",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": _TOKENS + "test_keys_come_late",
+    **dict.fromkeys(
+        (
+            "sasl.oauthbearer.clock.skew.seconds",
+            "sasl.oauthbearer.expected.audience",
+            "sasl.oauthbearer.expected.issuer",
+            "sasl.oauthbearer.scope.claim.name",
+            "sasl.oauthbearer.sub.claim.name",
+        ),
+        _SASL_RULES + "test_signed_tokens_and_their_rules",
+    ),
     "alter.log.dirs.replication.quota.window.num": _MOVES + "test_the_windows_in_which_copying_is_measured",
     "alter.log.dirs.replication.quota.window.size.seconds": _MOVES
     + "test_the_windows_in_which_copying_is_measured",
@@ -92,7 +202,7 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "socket.send.buffer.bytes": _LISTENER + "test_admitted_connections_are_ready_for_the_event_loop",
     "advertised.listeners": _SETTINGS
     + "test_clients_are_told_of_another_address_at_once_and_after_a_restart",
-    "authorizer.class.name": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "authorizer.class.name": _ACLS + "test_a_class_of_the_operator_decides",
     "broker.id": _CONFIG + "test_without_a_file_it_serves_on_loopback_and_keeps_data_here",
     "broker.id.generation.enable": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "inter.broker.listener.name": _CONFIG + "test_listeners_of_several_names_and_families",
@@ -189,6 +299,14 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     + "test_topics_are_not_created_on_demand_nor_deleted_where_that_is_off",
     "delete.topic.enable": _SETTINGS + "test_topics_are_not_created_on_demand_nor_deleted_where_that_is_off",
     "broker.rack": _SETTINGS + "test_clients_are_told_the_rack",
+    "pkafka.metrics.basic.auth.file": _METRICS_ACCESS + "test_a_page_is_for_users_who_log_in",
+    "pkafka.metrics.ssl.keystore.location": _METRICS_ACCESS
+    + "test_a_page_with_a_certificate_is_served_by_https",
+    "pkafka.metrics.ssl.keystore.password": _METRICS_ACCESS + "test_stores_of_each_form_are_read",
+    "pkafka.metrics.ssl.keystore.type": _METRICS_ACCESS + "test_stores_of_each_form_are_read",
+    "pkafka.metrics.ssl.key.password": _METRICS_ACCESS + "test_stores_of_each_form_are_read",
+    "pkafka.ssl.crl.location": _ENCRYPTION
+    + "test_a_certificate_that_is_revoked_is_refused_from_the_next_connection_on",
     "pkafka.metrics.host": _SETTINGS + "test_the_page_of_metrics_is_where_it_was_asked_for",
     "pkafka.metrics.port": _SETTINGS + "test_the_page_of_metrics_is_where_it_was_asked_for",
     "log.flush.start.offset.checkpoint.interval.ms": _SETTINGS
@@ -196,6 +314,8 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "replica.high.watermark.checkpoint.interval.ms": _SETTINGS
     + "test_checkpoints_are_written_at_their_intervals",
     "max.connection.creation.rate": _SETTINGS + "test_connections_are_taken_in_at_their_rate",
+    "controller.quota.window.num": _MUTATIONS + "test_a_bucket_holds_what_is_allowed_in_all_windows",
+    "controller.quota.window.size.seconds": _MUTATIONS + "test_a_bucket_holds_what_is_allowed_in_all_windows",
     "quota.window.num": _SETTINGS + "test_connections_are_taken_in_at_their_rate",
     "quota.window.size.seconds": _SETTINGS + "test_connections_are_taken_in_at_their_rate",
     "producer.id.expiration.ms": _SETTINGS + "test_producers_are_forgotten_after_their_expiration",
@@ -221,13 +341,16 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
         ),
         _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     ),
-    "zookeeper.set.acl": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
-    "zookeeper.ssl.client.enable": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "zookeeper.set.acl": "tests/interop/test_zookeeper_acls.py::test_nodes_are_protected_as_by_kafka",
     "zookeeper.max.in.flight.requests": _ZOOKEEPER + "test_no_more_requests_than_allowed_wait_for_an_answer",
 }
 """Broker key to the test of its effect."""
 
 BROKER_WITHOUT_MEANING: Final[Mapping[str, str]] = {
+    "ssl.keymanager.algorithm": _PKIX,
+    "ssl.trustmanager.algorithm": _PKIX,
+    "ssl.protocol": _VERSIONS,
+    "ssl.secure.random.implementation": _RANDOM,
     "broker.heartbeat.interval.ms": _KRAFT,
     "broker.session.timeout.ms": _KRAFT,
     "controller.listener.names": _KRAFT,
@@ -259,7 +382,14 @@ BROKER_WITHOUT_MEANING: Final[Mapping[str, str]] = {
     "unstable.feature.versions.enable": _KRAFT,
     "zookeeper.metadata.migration.enable": _KRAFT,
     "zookeeper.metadata.migration.min.batch.size": _KRAFT,
+    "sasl.mechanism.controller.protocol": _KRAFT,
     "auto.include.jmx.reporter": _JAVA,
+    "sasl.client.callback.handler.class": _JAVA,
+    "sasl.login.class": _JAVA,
+    "sasl.kerberos.kinit.cmd": _TICKETS,
+    "sasl.kerberos.min.time.before.relogin": _TICKETS,
+    "sasl.kerberos.ticket.renew.jitter": _TICKETS,
+    "sasl.kerberos.ticket.renew.window.factor": _TICKETS,
     "kafka.metrics.reporters": _JAVA,
     "metric.reporters": _JAVA,
     "zookeeper.clientCnxnSocket": _JAVA,
@@ -282,15 +412,6 @@ BROKER_WITHOUT_MEANING: Final[Mapping[str, str]] = {
 
 BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
     {
-        "connection.failed.authentication.delay.ms",
-        "connections.max.reauth.ms",
-        "controller.quota.window.num",
-        "controller.quota.window.size.seconds",
-        "delegation.token.expiry.check.interval.ms",
-        "delegation.token.expiry.time.ms",
-        "delegation.token.master.key",
-        "delegation.token.max.lifetime.ms",
-        "delegation.token.secret.key",
         "early.start.listeners",
         "group.consumer.assignors",
         "group.consumer.heartbeat.interval.ms",
@@ -322,12 +443,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "inter.broker.protocol.version",
         "log.local.retention.bytes",
         "log.local.retention.ms",
-        "password.encoder.cipher.algorithm",
-        "password.encoder.iterations",
-        "password.encoder.key.length",
-        "password.encoder.keyfactory.algorithm",
-        "password.encoder.old.secret",
-        "password.encoder.secret",
         "remote.fetch.max.wait.ms",
         "remote.log.index.file.cache.total.size.bytes",
         "remote.log.manager.copier.thread.pool.size",
@@ -353,75 +468,7 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "remote.log.storage.manager.class.name",
         "remote.log.storage.manager.class.path",
         "remote.log.storage.manager.impl.prefix",
-        "sasl.client.callback.handler.class",
-        "sasl.enabled.mechanisms",
-        "sasl.jaas.config",
-        "sasl.kerberos.kinit.cmd",
-        "sasl.kerberos.min.time.before.relogin",
-        "sasl.kerberos.principal.to.local.rules",
-        "sasl.kerberos.service.name",
-        "sasl.kerberos.ticket.renew.jitter",
-        "sasl.kerberos.ticket.renew.window.factor",
-        "sasl.login.callback.handler.class",
-        "sasl.login.class",
-        "sasl.login.connect.timeout.ms",
-        "sasl.login.read.timeout.ms",
-        "sasl.login.refresh.buffer.seconds",
-        "sasl.login.refresh.min.period.seconds",
-        "sasl.login.refresh.window.factor",
-        "sasl.login.refresh.window.jitter",
-        "sasl.login.retry.backoff.max.ms",
-        "sasl.login.retry.backoff.ms",
-        "sasl.mechanism.controller.protocol",
-        "sasl.mechanism.inter.broker.protocol",
-        "sasl.oauthbearer.clock.skew.seconds",
-        "sasl.oauthbearer.expected.audience",
-        "sasl.oauthbearer.expected.issuer",
-        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-        "sasl.oauthbearer.jwks.endpoint.url",
-        "sasl.oauthbearer.scope.claim.name",
-        "sasl.oauthbearer.sub.claim.name",
-        "sasl.oauthbearer.token.endpoint.url",
-        "sasl.server.callback.handler.class",
-        "sasl.server.max.receive.size",
         "security.providers",
-        "ssl.allow.dn.changes",
-        "ssl.allow.san.changes",
-        "ssl.cipher.suites",
-        "ssl.client.auth",
-        "ssl.enabled.protocols",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.engine.factory.class",
-        "ssl.key.password",
-        "ssl.keymanager.algorithm",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.principal.mapping.rules",
-        "ssl.protocol",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-        "zookeeper.ssl.cipher.suites",
-        "zookeeper.ssl.crl.enable",
-        "zookeeper.ssl.enabled.protocols",
-        "zookeeper.ssl.endpoint.identification.algorithm",
-        "zookeeper.ssl.keystore.location",
-        "zookeeper.ssl.keystore.password",
-        "zookeeper.ssl.keystore.type",
-        "zookeeper.ssl.ocsp.enable",
-        "zookeeper.ssl.protocol",
-        "zookeeper.ssl.truststore.location",
-        "zookeeper.ssl.truststore.password",
-        "zookeeper.ssl.truststore.type",
     }
 )
 """Broker keys that are typed, checked, described and stored, and that no test shows to do more."""

@@ -1,11 +1,14 @@
 """The connection of one broker to another: when several ask at once, and when nobody accepts it."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from pkafka.net.channel import ChannelError
+from pkafka.protocol.codec import encode
 from pkafka.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -13,7 +16,9 @@ from pkafka.protocol.messages.controlled_shutdown import (
 from pkafka.server.cluster.broker_link import BrokerLink
 from pkafka.server.cluster.metadata import Endpoint
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.security.encryption import Encryption
 from tests.sockets import full_port
+from tests.unit.server.security.stores import Stores
 
 
 def test_those_who_ask_at_once_share_one_connection() -> None:
@@ -29,7 +34,7 @@ def test_those_who_ask_at_once_share_one_connection() -> None:
         port = server.sockets[0].getsockname()[1]
         config = BrokerConfig({"broker.id": "0"})
         endpoint = Endpoint("PLAINTEXT", "127.0.0.1", port)
-        link = BrokerLink(lambda: endpoint, "0", config, connect_timeout_ms=10_000)
+        link = BrokerLink(lambda: endpoint, "0", lambda: config, connect_timeout_ms=10_000)
         asking = [
             link.ask(ControlledShutdownRequest(), 3, ControlledShutdownResponse, timeout_s=0.3)
             for _ in range(3)
@@ -48,7 +53,9 @@ def test_those_who_ask_at_once_share_one_connection() -> None:
 
 def test_nobody_knows_where_it_listens() -> None:
     async def run() -> None:
-        link = BrokerLink(lambda: None, "0", BrokerConfig({"broker.id": "0"}), connect_timeout_ms=10_000)
+        link = BrokerLink(
+            lambda: None, "0", lambda: BrokerConfig({"broker.id": "0"}), connect_timeout_ms=10_000
+        )
         with pytest.raises(ChannelError):
             await link.ask(ControlledShutdownRequest(), 3, ControlledShutdownResponse, timeout_s=1)
 
@@ -73,7 +80,7 @@ def test_a_connection_that_nobody_accepts_is_given_up_in_time(
     async def run(port: int) -> None:
         config = BrokerConfig({"broker.id": "0", **settings})
         endpoint = Endpoint("PLAINTEXT", "127.0.0.1", port)
-        link = BrokerLink(lambda: endpoint, "0", config, connect_timeout_ms=connect_timeout_ms)
+        link = BrokerLink(lambda: endpoint, "0", lambda: config, connect_timeout_ms=connect_timeout_ms)
         for wait_ms in waits_ms:
             await gives_up(link, wait_ms)
         link.close()
@@ -85,3 +92,42 @@ def test_a_connection_that_nobody_accepts_is_given_up_in_time(
 
     with full_port() as port:
         asyncio.run(asyncio.wait_for(run(port), 10))
+
+
+def test_the_certificate_of_another_broker_has_to_name_its_host(tmp_path: Path) -> None:
+    stores = Stores(tmp_path)
+    stores.write(names=("elsewhere.example",))
+    server = Encryption(stores.config(ssl_client_auth="required")).context("SSL")
+    inter_broker = {"security.inter.broker.protocol": "SSL"}
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            size = int.from_bytes(await reader.readexactly(4))
+            correlation_id = (await reader.readexactly(size))[4:8]
+            body = correlation_id + b"\0" + encode(ControlledShutdownResponse(), 3)
+            writer.write(len(body).to_bytes(4) + body)
+            await reader.read()
+        writer.close()
+
+    async def ask(config: BrokerConfig, port: int) -> ControlledShutdownResponse:
+        link = BrokerLink(
+            lambda: Endpoint("SSL", "127.0.0.1", port), "0", lambda: config, connect_timeout_ms=10_000
+        )
+        try:
+            return await link.ask(ControlledShutdownRequest(), 3, ControlledShutdownResponse, timeout_s=10)
+        finally:
+            link.close()
+
+    async def run() -> None:
+        listening = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=server)
+        port = listening.sockets[0].getsockname()[1]
+        with pytest.raises(ChannelError, match="IP address mismatch"):
+            await ask(stores.config(**inter_broker), port)
+        anywhere = stores.config(**inter_broker, ssl_endpoint_identification_algorithm="")
+        assert (await ask(anywhere, port)).error_code == 0
+        listening.close()
+        gone = stores.config(**inter_broker, ssl_truststore_location=tmp_path / "none")
+        with pytest.raises(ChannelError, match=r"can be secured: ssl\.truststore\.location"):
+            await ask(gone, port)
+
+    asyncio.run(run())

@@ -26,6 +26,7 @@ from pkafka.protocol.messages.update_metadata import (
 from pkafka.server.cluster.metadata import FULL_UPDATE, LEADER_DURING_DELETE, MetadataCache
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.handlers import describe_cluster, metadata_answer
+from pkafka.server.security.rights import UNLIMITED, Rights
 
 FOO, BAR = b"f" * 16, b"b" * 16
 
@@ -153,6 +154,7 @@ class _Context:
         self.metadata = cache
         self.listener_name = listener
         self.dead: frozenset[int] = frozenset()
+        self.rights: Rights = UNLIMITED
         self.config = BrokerConfig({"broker.id": "1", **settings})
         self.asked: list[str] = []
 

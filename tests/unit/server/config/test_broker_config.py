@@ -76,6 +76,9 @@ def test_classes_of_java_that_are_not_loaded_are_warned_about(tmp_path: Path) ->
     assert config.warnings == ("metric.reporters: classes of Java cannot be loaded; it is ignored",)
 
 
+ACLS = "authorizer.class.name=kafka.security.authorizer.AclAuthorizer"
+
+
 @pytest.mark.parametrize(
     ("text", "key", "part"),
     [
@@ -85,13 +88,22 @@ def test_classes_of_java_that_are_not_loaded_are_warned_about(tmp_path: Path) ->
         ("pkafka.workers=-1", "pkafka.workers", "at least 0"),
         ("pkafka.metrics.port=70000", "pkafka.metrics.port", "no more than 65535"),
         ("process.roles=broker,controller\nnode.id=1", "process.roles", "embedded store"),
+        (f"{ACLS}\nsuper.users=alice;User:bob", "super.users", "principalType:principalName but got alice"),
+        (f"{ACLS}\nallow.everyone.if.no.acl.found=ja", "allow.everyone.if.no.acl.found", "true or false"),
+        (f"{ACLS}\nauthorizer.zookeeper.url=z:1", "authorizer.zookeeper.url", "where zookeeper.connect says"),
         (
-            "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
-            "authorizer.class.name",
-            "no authorizer",
+            "password.encoder.secret=s\npassword.encoder.cipher.algorithm=DES",
+            "password.encoder.cipher.algorithm",
+            "must be AES/CBC/PKCS5Padding",
         ),
-        ("zookeeper.connect=z:1\nzookeeper.set.acl=true", "zookeeper.set.acl", "authenticate"),
-        ("zookeeper.connect=z:1\nzookeeper.ssl.client.enable=true", "zookeeper.ssl.client.enable", "TLS"),
+        (
+            "password.encoder.secret=s\npassword.encoder.keyfactory.algorithm=MD5",
+            "password.encoder.keyfactory.algorithm",
+            "PBKDF2WithHmacSHA512",
+        ),
+        ("password.encoder.secret=s\npassword.encoder.key.length=99", "password.encoder.key.length", "192"),
+        ("zookeeper.connect=z:1\nzookeeper.ssl.crl.enable=true", "zookeeper.ssl.crl.enable", "revoked"),
+        ("zookeeper.connect=z:1\nzookeeper.ssl.ocsp.enable=true", "zookeeper.ssl.ocsp.enable", "revoked"),
         ("broker.id=1001", "broker.id", "reserved.broker.max.id (1000)"),
         ("broker.id=1\nnode.id=2", "node.id", "same value"),
         ("broker.id.generation.enable=false", "broker.id", "greater than or equal to 0"),
@@ -169,7 +181,7 @@ def test_classes_of_java_that_are_not_loaded_are_warned_about(tmp_path: Path) ->
         ("listeners=PLAINTEXT://localhost", "listeners", "NAME://host:port"),
         ("listeners=PLAINTEXT://localhost:70000", "listeners", "between 0 and 65535"),
         ("listeners=EXTERNAL://localhost:9092", "listeners", "listener.security.protocol.map"),
-        ("listeners=SSL://localhost:9092", "listeners", "PLAINTEXT only"),
+        ("listeners=SSL://localhost:9092", "ssl.keystore.location", "needs a key and a certificate"),
         ("listeners=PLAINTEXT://a:1,PLAINTEXT://b:2", "listeners", "different name"),
         ("listener.security.protocol.map=A:HTTP", "listener.security.protocol.map", "SASL_SSL"),
         ("listener.security.protocol.map=A", "listener.security.protocol.map", "name:value"),

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pkafka.coordination.change_notes import NOTE_EXPIRY_MS
+from pkafka.coordination.entity_configs import update_config
 from pkafka.coordination.store import ConnectionLossError
 from pkafka.coordination.znodes import EntityConfig
 from pkafka.errors import ApiError, ConfigError, ErrorCode
@@ -37,7 +39,8 @@ from pkafka.server.config.dynamic import (
     usable_broker_configs,
 )
 from pkafka.server.config.keys import broker_keys, topic_keys
-from pkafka.server.config.repository import NOTE_EXPIRY_MS, ConfigRepository
+from pkafka.server.config.repository import ConfigRepository
+from pkafka.server.config.sasl import sasl_listener
 from pkafka.server.handlers import describe_configs, incremental_alter_configs
 from tests.fakes.config_context import FakeControl
 
@@ -155,7 +158,7 @@ def test_internal_keys_are_shown_only_when_set() -> None:
         ({"message.max.bytes": "-1"}, True, "Invalid value -1 for configuration message.max.bytes"),
         ({"log.retention.ms": "0"}, True, "requirement failed: log.retention.ms must be unlimited (-1)"),
         ({"leader.replication.throttled.rate": "-1"}, True, "Value must be at least 0"),
-        ({"sasl.jaas.config": "x"}, True, "no password encoder"),
+        ({"sasl.jaas.config": "x"}, True, "password.encoder.secret is not set"),
     ],
 )
 def test_illegal_broker_change_is_an_invalid_request(configs: Configs, per_broker: bool, part: str) -> None:
@@ -163,6 +166,59 @@ def test_illegal_broker_change_is_an_invalid_request(configs: Configs, per_broke
         check_broker_change(BrokerLayers(BrokerConfig({})), configs, per_broker=per_broker)
     assert caught.value.code is ErrorCode.INVALID_REQUEST
     assert part in caught.value.message
+
+
+LOGINS = {
+    "listeners": "CLIENTS://:1,INSIDE://:2",
+    "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,INSIDE:PLAINTEXT",
+    "inter.broker.listener.name": "INSIDE",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.clients.plain.sasl.jaas.config": "a.PlainLoginModule required;",
+}
+OWN = "listener.name.clients."
+
+
+@pytest.mark.parametrize(
+    ("configs", "part"),
+    [
+        (
+            {f"{OWN}plain.sasl.kerberos.min.time.before.relogin": "x"},
+            "Invalid value org.apache.kafka.common.config.ConfigException: Invalid value x for configuration"
+            " sasl.kerberos.min.time.before.relogin: Not a number of type LONG for configuration Invalid dynamic"
+            " configuration",
+        ),
+        ({f"{OWN}plain.sasl.login.class": "a.B"}, "sasl.login.class: Class a.B could not be found."),
+        ({f"{OWN}sasl.enabled.mechanisms": "NOPE"}, "has NOPE for the listener CLIENTS"),
+        ({"sasl.enabled.mechanisms": ""}, "names no mechanism for the listener CLIENTS"),
+        ({"sasl.enabled.mechanisms": "SCRAM-SHA-256"}, "scram-sha-256.sasl.jaas.config is missing"),
+        ({"sasl.server.max.receive.size": "9"}, "dynamically: Set(sasl.server.max.receive.size)"),
+        ({f"{OWN}own": "x", "sasl.kerberos.kinit.cmd": "/x"}, "restart broker or create a new listener"),
+    ],
+)
+def test_illegal_changes_of_logins(configs: Configs, part: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        check_broker_change(
+            BrokerLayers(BrokerConfig(LOGINS)), configs, per_broker=True, stores_passwords=True
+        )
+    assert part in caught.value.message
+
+
+def test_a_listeners_own_setting_that_came_before_counts_as_in_kafka() -> None:
+    layers = check_broker_change(BrokerLayers(BrokerConfig(LOGINS)), {f"{OWN}own": "x"}, per_broker=True)
+    with pytest.raises(ApiError, match="restart broker or create a new listener"):
+        check_broker_change(layers, {**layers.broker, "sasl.kerberos.kinit.cmd": "/x"}, per_broker=True)
+
+
+def test_settings_of_logins_change_together() -> None:
+    jaas = f"{OWN}scram-sha-256.sasl.jaas.config"
+    configs = {"sasl.enabled.mechanisms": "SCRAM-SHA-256", jaas: "a.ScramLoginModule required;"}
+    changed = check_broker_change(
+        BrokerLayers(BrokerConfig(LOGINS)),
+        {**configs, f"{OWN}connections.max.reauth.ms": "5"},
+        per_broker=True,
+        stores_passwords=True,
+    )
+    assert sasl_listener(changed.current, "CLIENTS").sessions_max_ms == {"SCRAM-SHA-256": 5}
 
 
 def test_legal_broker_change_gives_the_layers_after_it() -> None:
@@ -387,6 +443,46 @@ def test_restart_finds_everything_again(control: FakeControl) -> None:
     second.start(control.store)
     assert second.topics() == {"été": {"retention.ms": "5"}}
     assert second.layers.current.message_max_bytes == 4
+    second.stop()
+
+
+def test_users_clients_and_addresses_are_loaded_and_followed(control: FakeControl) -> None:
+    heard: list[tuple[str, str, Configs]] = []
+    for kind, name in (
+        ("users", "alice"),
+        ("users", "alice/clients/app%2A"),
+        ("users", "bob/clients/<default>"),
+        ("clients", "<default>"),
+        ("ips", "::1"),
+    ):
+        update_config(control.store, kind, name, lambda _: {"request_percentage": "50"})
+    second = ConfigRepository(
+        BrokerConfig({}),
+        7,
+        clock=control.clock,
+        on_change=lambda *each: heard.append(each),
+        post=lambda _: None,
+    )
+    second.start(control.store)
+    half = {"request_percentage": "50"}
+    assert second.entities("users") == {
+        "alice": half,
+        "alice/clients/app%2A": half,
+        "bob/clients/<default>": half,
+    }
+    assert (second.entities("clients"), second.entities("ips")) == ({"<default>": half}, {"::1": half})
+    assert len(heard) == 5
+
+    update_config(control.store, "users", "alice/clients/app%2A", lambda _: {})
+    update_config(control.store, "users", "carol", lambda _: half)
+    heard.clear()
+    second.process_notes()
+    assert heard == [("users", "alice/clients/app%2A", {}), ("users", "carol", half)]
+
+    heard.clear()
+    control.store.delete("/config/users/carol")
+    second.start(control.store)  # a new session finds what it missed, and only that
+    assert heard == [("users", "carol", {})]
     second.stop()
 
 

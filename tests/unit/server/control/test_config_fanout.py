@@ -9,6 +9,7 @@ from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.dynamic import DYNAMIC_ONLY_KEYS
 from pkafka.server.control.config_fanout import ConfigFanout
 from pkafka.server.ipc import words
+from pkafka.server.security.encryption import Encryption
 
 FILE = {"log.retention.ms": "5", "num.io.threads": "3"}
 UNCLEAN = "unclean.leader.election.enable"
@@ -21,6 +22,7 @@ class World:
         self.told: list[tuple[str, Any]] = []
         self.elections: list[str | None] = []
         self.advertised = 0
+        self.key_sets: list[BrokerConfig] = []
         static = BrokerConfig(FILE)
         changed = {key.replace("_", "."): text for key, text in broker.items()}
         config = BrokerConfig({key: text for key, text in {**FILE, **changed}.items() if key not in gone})
@@ -31,10 +33,14 @@ class World:
             cast(
                 "Any",
                 SimpleNamespace(
-                    config=config, configs=SimpleNamespace(layers=self.layers), controller=controller
+                    config=config,
+                    configs=SimpleNamespace(layers=self.layers),
+                    controller=controller,
+                    encryption=Encryption(config),
                 ),
             ),
             cast("Any", SimpleNamespace(cleaner=None, tell_workers=lambda *said: self.told.append(said))),
+            cast("Any", SimpleNamespace(take=self.key_sets.append)),
             self._advertise,
         )
         self.changed = self._fanout.changed

@@ -69,6 +69,8 @@ class FakeWorker:
             "identity",
             "broker_config",
             "every_topic_config",
+            "every_credential",
+            "client_quotas",
             "leader_and_isr",
             "stop_replica",
             "update_metadata",
@@ -151,6 +153,7 @@ class World:
             "Any",
             SimpleNamespace(
                 topics=dict,
+                entities=lambda _kind: {},
                 layers=SimpleNamespace(current=config, broker={}, cluster={}),
                 load_topics=self.load,
             ),

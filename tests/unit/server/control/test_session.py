@@ -18,6 +18,8 @@ from pkafka.server.control.registration import Registration
 from pkafka.server.control.session import BrokerSession
 from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.ipc.child import Birth
+from pkafka.server.limits.mutation_quotas import MutationQuotas
+from pkafka.server.security.encryption import Encryption
 
 
 @pytest.fixture
@@ -55,7 +57,8 @@ def test_a_broker_whose_machine_was_started_anew_stays_away_for_a_while(
         with ours, theirs:
             birth = Birth(theirs, "control", first=True, session=None)
             registration = Registration(3, lambda: config, {"PLAINTEXT": 40001}, clock=ManualClock())
-            broker = ThisBroker(3, ManualClock(), ProcessLoggers())
+            mutations = MutationQuotas(samples=11, window_s=1, clock=ManualClock())
+            broker = ThisBroker(3, ManualClock(), ProcessLoggers(), Encryption(config), mutations)
             broker.store = store
             session = BrokerSession(config, birth, path, broker)
             session.recall()

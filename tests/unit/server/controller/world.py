@@ -35,7 +35,9 @@ from pkafka.server.cluster.metadata import BrokerInfo, Endpoint, MetadataCache
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.controller import nodes
 from pkafka.server.controller.controller import Controller
+from pkafka.server.limits.mutation_quotas import MutationQuotas, Mutations
 from pkafka.server.policies import Policies
+from pkafka.server.security.rights import UNLIMITED, Rights
 
 OnResponse = Callable[[ControlResponse], None] | None
 _MARK = "/settled"
@@ -277,8 +279,13 @@ class InlineControl:
         self.config = BrokerConfig({"broker.id": str(broker_id), **world.settings})
         self.listener_name = "PLAINTEXT"
         self.policies = Policies()
+        self.rights: Rights = UNLIMITED
+        self.mutation_quotas = MutationQuotas(samples=11, window_s=1, clock=world.clock)
         for name, part in parts.items():
             setattr(self, name, part)
+
+    def mutations(self, *, is_strict: bool) -> Mutations:
+        return self.mutation_quotas.of("ANONYMOUS", "", is_strict=is_strict)
 
     @property
     def metadata(self) -> MetadataCache:

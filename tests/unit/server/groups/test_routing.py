@@ -34,7 +34,7 @@ def context(worker: Worker, key: ApiKey, version: int, *, may_move: bool = False
     """A request of a client on 10.0.0.1 that is connected to this worker."""
     state = ConnectionState()
     state.has_session = not may_move
-    connection = SimpleNamespace(state=state, listener="PLAINTEXT", peer_host="10.0.0.1")
+    connection = SimpleNamespace(state=state, listener="PLAINTEXT", peer_host="10.0.0.1", is_encrypted=False)
     return RequestContext(worker, cast("Any", connection), RequestHeader(key, version, 1, "me"))
 
 

@@ -68,7 +68,7 @@ def test_what_was_meant_for_a_former_life_is_refused(
     handler: Any, kind: Any, answer: type[Message], version: int, epoch: int, code: ErrorCode
 ) -> None:
     workers = _Workers(answer())
-    broker = SimpleNamespace(broker_epoch=EPOCH)
+    broker = SimpleNamespace(broker_epoch=EPOCH, authorizer=None)
     context = ControlRequestContext(cast("Any", broker), cast("Any", workers), CALLER)
     request = kind(controller_id=1, controller_epoch=3, broker_epoch=epoch)
     response = asyncio.run(handler.handle(context, request, version))
@@ -78,7 +78,7 @@ def test_what_was_meant_for_a_former_life_is_refused(
 
 @pytest.mark.parametrize("version", [4, 7])
 def test_a_refusal_names_every_partition(version: int) -> None:
-    broker = SimpleNamespace(broker_epoch=EPOCH)
+    broker = SimpleNamespace(broker_epoch=EPOCH, authorizer=None)
     context = ControlRequestContext(cast("Any", broker), cast("Any", None), CALLER)
     states = [LeaderAndIsrPartitionState(partition_index=number) for number in (0, 1)]
     topic = LeaderAndIsrTopicState(topic_name="t", topic_id=b"t" * 16, partition_states=states)

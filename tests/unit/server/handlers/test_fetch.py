@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pkafka.errors import ErrorCode
-from pkafka.net.connection import FileRange
+from pkafka.net.answers import FileRange
 from pkafka.protocol.headers import RequestHeader, decode_response, encode_request
 from pkafka.protocol.messages.fetch import (
     FetchPartition,
@@ -22,6 +22,7 @@ from pkafka.protocol.messages.fetch import (
 from pkafka.records.builder import build_batch
 from pkafka.records.reading import read_records
 from pkafka.server.handlers import fetch
+from pkafka.server.handlers.fetch_versions import beside_error
 from pkafka.server.limits.replication_quota import ReplicationQuota
 from pkafka.server.processes.worker import Worker
 from pkafka.server.replicas import reading
@@ -202,7 +203,7 @@ def test_old_clients_get_the_records_of_both_workers_in_their_format(
 def test_what_stands_beside_an_error(
     error: ErrorCode, version: int, answered: tuple[ErrorCode, object, int]
 ) -> None:
-    assert fetch._beside_error(Found(error), version) == answered
+    assert beside_error(Found(error), version) == answered
 
 
 def test_no_descriptor_is_left_after_many_fetches(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import pytest
 
-from pkafka.net.connection import FileRange
+from pkafka.net.answers import FileRange
 from pkafka.server.handlers.fetch import _hold
 from pkafka.server.replicas.reading import Found
 

@@ -21,7 +21,9 @@ def answer(request: InitProducerIdRequest, next_id: int | None) -> InitProducerI
         return next_id
 
     async def asked() -> InitProducerIdResponse:
-        worker = SimpleNamespace(transactions=SimpleNamespace(new_producer_id=new_producer_id))
+        worker = SimpleNamespace(
+            authorizer=None, transactions=SimpleNamespace(new_producer_id=new_producer_id)
+        )
         header = RequestHeader(ApiKey.INIT_PRODUCER_ID, 4, 1, "me")
         context: RequestContext[Any] = RequestContext(cast("Any", worker), cast("Any", None), header)
         outcome: Any = init_producer_id.handle(context, request, 4)

@@ -527,3 +527,21 @@ def test_a_group_of_offsets_is_verified_by_the_same_word(tmp_path: Path) -> None
         assert set(done.values()) == {ErrorCode.TRANSACTION_ABORTABLE}
 
     on_cluster(tmp_path, body)
+
+
+@pytest.mark.parametrize("owner", [0, 1])
+def test_a_damaged_batch_of_a_transaction_is_refused_alone(tmp_path: Path, owner: int) -> None:
+    async def body(cluster: Cluster) -> None:
+        name, partition, other = (
+            cluster.id_at(0),
+            cluster.partition_at(owner),
+            cluster.partition_at(1 - owner),
+        )
+        producer = await cluster.producer(name, partition, other)
+        damaged = bytearray(batch(producer))
+        damaged[8:12] = bytes(4)  # its length
+        rows = await cluster.produce(name, (partition, bytes(damaged)), (other, batch(producer)))
+        assert codes(rows) == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
+        assert cluster.values(other) == [b"v"]
+
+    on_cluster(tmp_path, body)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from pkafka.clock import ManualClock
 from pkafka.coordination.store import Stat, Store
 from pkafka.coordination.znodes import EntityConfig, TopicAssignment
-from pkafka.errors import ErrorCode
+from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -30,6 +31,7 @@ from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.repository import ConfigRepository
 from pkafka.server.controller import nodes
 from pkafka.server.handlers import create_partitions, create_topics, delete_topics
+from pkafka.server.limits.mutation_quotas import MutationQuotas
 from pkafka.server.policies import CreateTopicPolicy, NewTopicFacts, Policies, PolicyViolation
 from tests.unit.server.controller.world import InlineControl, World
 
@@ -356,6 +358,19 @@ def test_automatic_creation(control: Any) -> None:
     }
     assert control.metadata.has_leader("a_1", 0)
     assert asyncio.run(create_topics.auto_create(control, ["a_1"])) == {"a_1": ErrorCode.LEADER_NOT_AVAILABLE}
+
+
+def test_automatic_creation_is_counted_and_not_refused(control: Any) -> None:
+    quotas = MutationQuotas(samples=11, window_s=1, clock=ManualClock())
+    quotas.change("users", "alice", {"controller_mutation_rate": "0.1"})
+    for name in ("one", "two", "three"):
+        mutations = quotas.of("alice", "", is_strict=False)
+        outcome = asyncio.run(create_topics.auto_create(control, [name], mutations))
+        assert outcome == {name: ErrorCode.LEADER_NOT_AVAILABLE}
+        assert control.metadata.has_leader(name, 0)
+    with pytest.raises(ApiError) as refused:
+        quotas.of("alice", "", is_strict=True).accept(1)
+    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def test_internal_topics_are_created_in_their_own_shape(tmp_path: Path) -> None:

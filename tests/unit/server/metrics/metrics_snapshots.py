@@ -6,6 +6,7 @@ from pkafka.server.controller.context import DeletionCounts
 from pkafka.server.controller.stats import ControllerStats
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 from pkafka.server.metrics.latency import Histogram
+from pkafka.server.metrics.logins import FAILED, SUCCEEDED, no_logins
 from pkafka.server.metrics.page import BrokerFacts
 from pkafka.server.metrics.request_times import RequestTimes
 
@@ -29,6 +30,8 @@ FACTS = BrokerFacts(
     controller_times=CONTROLLER_TIMES,
     unclean_elections=2,
     served_apis={*FRAME_APIS, *MESSAGE_APIS, *CONTROL_APIS},
+    certificate_days={"SSL": 29.5},
+    denials={"User:alice": 1},
 )
 
 
@@ -56,10 +59,14 @@ def worker(**changes: Any) -> dict[str, Any]:
         "requests": [[0, 9, 3]],
         "request_times": {0: times.export()},
         "connections": {"PLAINTEXT": 2},
+        "logins": {"CLIENTS": {**no_logins(), SUCCEEDED: 3, FAILED: 2}},
+        "denials": {"User:alice": 2, "User:bob": 1},
         "fetch_sessions": 1,
         "purgatory": {"Fetch": 1},
         "isr_events": {"IsrShrinks": 2, "IsrExpands": 1, "FailedIsrUpdates": 0},
         "replication_rates": {"LeaderReplication": 1000.0, "FollowerReplication": 0.0},
+        "client_quotas": [("producer_byte_rate", "alice", "", 700.0, 1000.0)],
+        "client_quotas_given_up": 0,
         "leaders": 2,
         "reassigning": 1,
         "lags": [[0, 2, "t", 1, 30]],

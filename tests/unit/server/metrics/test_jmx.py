@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
+from pkafka.server.config.metrics_access import MetricsAccess
+from pkafka.server.metrics.access import PageAccess
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH
 from pkafka.server.metrics.jmx_beans import beans, meter_counts
 from pkafka.server.metrics.latency import Histogram
@@ -318,7 +320,7 @@ def test_the_spread_of_times() -> None:
 
 
 def test_beans_are_served_over_http_beside_the_page() -> None:
-    page = MetricsServer("127.0.0.1", 0, lambda: ([worker()], FACTS))
+    page = MetricsServer("127.0.0.1", 0, lambda: ([worker()], FACTS), PageAccess(MetricsAccess()))
 
     def get(query: str) -> Any:
         with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/jmx{query}", timeout=10) as answer:

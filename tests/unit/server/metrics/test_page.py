@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from pkafka.server.config.metrics_access import MetricsAccess
+from pkafka.server.metrics.access import PageAccess
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH
 from pkafka.server.metrics.page import BrokerFacts, families
 from pkafka.server.metrics.server import MetricsServer
@@ -36,6 +38,24 @@ def test_counters_of_all_workers_are_added_up() -> None:
     on_its_way = (("is_future", "true"), ("partition", "0"), ("topic", "t"))
     assert found["kafka_log_log_size", on_its_way] == 300
     assert found["kafka_log_log_size", (("partition", "1"), ("topic", "t"))] == 7000
+
+
+def test_the_logins_of_all_workers_are_counted_by_listener() -> None:
+    found = values([worker(), worker()])
+    listener = (("listener", "CLIENTS"),)
+    for name, count in (
+        ("successfulauthentication", 6),
+        ("failedauthentication", 4),
+        ("successfulreauthentication", 0),
+        ("expiredconnectionskilled", 0),
+    ):
+        assert found[f"kafka_server_socketservermetrics_{name}_total", listener] == count
+
+
+def test_what_was_denied_is_counted_by_principal_over_all_processes() -> None:
+    found = values([worker(), worker()])
+    for principal, count in (("User:alice", 5), ("User:bob", 2)):
+        assert found["pkafka_authorizer_denials_total", (("principal", principal),)] == count
 
 
 def test_the_groups_of_all_workers_are_counted_under_kafkas_names() -> None:
@@ -95,6 +115,14 @@ def test_throttled_replicas_have_one_rate_for_all_workers() -> None:
     found = values([worker(replication_rates=rates), worker(replication_rates=rates)])
     assert found["kafka_server_leaderreplication_byte_rate", ()] == 1000
     assert ("kafka_server_followerreplication_byte_rate", ()) not in found
+
+
+def test_clients_with_quotas_show_what_they_use() -> None:
+    found = values([worker(), worker(client_quotas_given_up=3)])
+    labels = (("client_id", ""), ("quota", "producer_byte_rate"), ("user", "alice"))
+    assert found["pkafka_client_quota_use", labels] == 700
+    assert found["pkafka_client_quota_limit", labels] == 1000
+    assert found["pkafka_client_quota_rates_given_up", ()] == 3
 
 
 def test_what_moves_lags_and_is_deleted_is_on_the_page_too() -> None:
@@ -207,6 +235,7 @@ def test_how_long_elections_take() -> None:
     assert (found[f"{election}_count", ()], found[f"{election}_sum", ()]) == (1, 4.0)
     assert found[election, (("quantile", "0.99"),)] == 4.0
     assert found["kafka_controller_controllerstats_uncleanleaderelections_total", ()] == 2
+    assert found["pkafka_listener_certificate_days", (("listener", "SSL"),)] == 29.5
 
 
 def test_logs_tell_how_far_consumers_may_read() -> None:
@@ -217,7 +246,7 @@ def test_logs_tell_how_far_consumers_may_read() -> None:
 
 
 def test_the_page_is_served_over_http_as_text() -> None:
-    page = MetricsServer("127.0.0.1", 0, lambda: ([worker()], FACTS))
+    page = MetricsServer("127.0.0.1", 0, lambda: ([worker()], FACTS), PageAccess(MetricsAccess()))
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/metrics", timeout=10) as answer:
             text = answer.read().decode()

@@ -5,15 +5,18 @@ import base64
 import json
 import logging
 import struct
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, cast
 
 import pytest
 
+from pkafka.clock import ManualClock
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.net.connection import AFTER_OTHERS, Answer, Detach, FileRange, LaterAnswer, Outcome
+from pkafka.net.answers import Answer, FileRange
+from pkafka.net.connection import AFTER_OTHERS, Detach, LaterAnswer, Outcome
 from pkafka.protocol.api import ApiKey
-from pkafka.protocol.headers import decode_response, encode_request, encode_response
+from pkafka.protocol.headers import RequestHeader, decode_response, encode_request, encode_response
 from pkafka.protocol.messages import (
     api_versions,
     create_topics,
@@ -26,12 +29,17 @@ from pkafka.protocol.messages import (
 )
 from pkafka.protocol.messages import incremental_alter_configs as alter
 from pkafka.protocol.schema import Message
+from pkafka.security.principal import Principal
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 from pkafka.server.handlers import api_versions as api_versions_handler
 from pkafka.server.ipc import tasks
 from pkafka.server.ipc.peer import PeerGone
+from pkafka.server.limits.client_quotas import ClientQuotas
+from pkafka.server.limits.rate_table import RateTable
 from pkafka.server.metrics import counters
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH
+from pkafka.server.security.login import LoggedIn, Session
+from pkafka.server.serving import dispatch
 from pkafka.server.serving.connection_state import ConnectionState
 from pkafka.server.serving.context import Caller, Forwarded, RequestContext
 from pkafka.server.serving.control_line import ControlLine
@@ -100,6 +108,7 @@ class Connection:
 
     listener = "PLAINTEXT"
     peer_host = "10.0.0.1"
+    is_encrypted = False
 
     def __init__(self) -> None:
         self.closed = False
@@ -108,9 +117,13 @@ class Connection:
         self.sock = Ends()
         self.has_answers_due = False
         self.answers: list[bytes] = []
+        self.pauses: list[float] = []
 
     def close(self) -> None:
         self.closed = True
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
 
     def finish(self, answer: Answer) -> None:
         self.answers.append(b"".join(answer))  # type: ignore[arg-type]
@@ -122,6 +135,8 @@ class Bench:
     def __init__(self, *, control: Control | None = None, **apis: Any) -> None:
         self.metrics = Metrics()
         self.tasks = Tasks()
+        self.clock = ManualClock()
+        self.quotas = ClientQuotas(RateTable(samples=11, window_ms=1000), self.clock)
         control_line = ControlLine()
         control_line.peer = cast("Any", control)
         worker = Worker()
@@ -133,6 +148,7 @@ class Bench:
             apis.get("control_apis", frozenset()),
             tasks=self.tasks,
             metrics=self.metrics,
+            quotas=self.quotas,
             control_line=control_line,
         )
         worker.dispatcher = self.dispatcher
@@ -384,6 +400,28 @@ def test_an_answered_request_is_a_line_of_json(request_log: Callable[[], list[di
     }
 
 
+@pytest.mark.parametrize(
+    ("is_encrypted", "logs_in", "protocol"),
+    [
+        (False, False, "PLAINTEXT"),
+        (True, False, "SSL"),
+        (False, True, "SASL_PLAINTEXT"),
+        (True, True, "SASL_SSL"),
+    ],
+)
+def test_a_line_says_how_its_client_came_in(
+    request_log: Callable[[], list[dict[str, Any]]], is_encrypted: bool, logs_in: bool, protocol: str
+) -> None:
+    bench = Bench()
+    alice = Principal("User", "CN=alice")
+    session = Session(LoggedIn(alice, "PLAIN"), None) if logs_in else None
+    bench.connection.is_encrypted = is_encrypted
+    bench.connection.state = ConnectionState(principal=alice, session=session)
+    bench.ask(NAMED, 3)
+    [line] = request_log()
+    assert (line["securityProtocol"], line["principal"]) == (protocol, "User:CN=alice")
+
+
 def test_at_info_only_requests_of_versions_that_will_be_gone_are_written(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -567,3 +605,57 @@ def test_frames_have_the_header_of_their_version() -> None:
         api_versions.ApiVersionsRequest(client_software_name="x", client_software_version="1"), 3
     )
     assert frame(versions, b"xy") == struct.pack(">ii", 6, 9) + b"xy"
+
+
+def _slow(seconds: float) -> Callable[[Any, Any, int], Message]:
+    def handle(_context: Any, _request: Any, _version: int) -> Message:
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            pass
+        return list_offsets.ListOffsetsResponse()
+
+    return handle
+
+
+def test_the_time_of_a_request_may_slow_its_client_down() -> None:
+    bench = Bench(message_apis={ApiKey.LIST_OFFSETS: _slow(0.02)})
+    _id, answer = decode_response(2, 7, whole(bench.ask(list_offsets.ListOffsetsRequest(), 7)))
+    assert isinstance(answer, list_offsets.ListOffsetsResponse)
+    assert answer.throttle_time_ms == 0
+    bench.quotas.change([("users", "ANONYMOUS", {"request_percentage": "0.01"})])
+    _id, answer = decode_response(2, 7, whole(bench.ask(list_offsets.ListOffsetsRequest(), 7)))
+    assert isinstance(answer, list_offsets.ListOffsetsResponse)
+    assert answer.throttle_time_ms == 1000
+    assert bench.connection.pauses == [1.0]
+    # Version 1 cannot say it.
+    whole(bench.ask(list_offsets.ListOffsetsRequest(), 1))
+    assert bench.connection.pauses == [1.0, 1.0]
+    assert bench.metrics.requests[2, 7] == 2
+
+
+def test_the_time_counts_where_an_answer_comes_later() -> None:
+    bench = Bench(message_apis={ApiKey.LIST_OFFSETS: _slow(0.02)})
+    bench.quotas.change([("clients", "me", {"request_percentage": "0.01"})])
+    answer = (encode_response(2, 7, 9, list_offsets.ListOffsetsResponse()),)
+    note = 2, 7, 0, 20_000_000, _metered_note(bench, ApiKey.LIST_OFFSETS)
+    sent = bench.dispatcher.finished(note, answer)
+    _id, response = decode_response(2, 7, whole(sent))
+    assert isinstance(response, list_offsets.ListOffsetsResponse)
+    assert response.throttle_time_ms == 1000
+    # Brokers' requests are left alone.
+    stop = 5, 3, 0, 20_000_000, _metered_note(bench, ApiKey.STOP_REPLICA)
+    assert bench.dispatcher.finished(stop, (b"as it was",)) == (b"as it was",)
+
+
+def _metered_note(bench: Bench, key: ApiKey) -> object:
+    header = RequestHeader(key, 7, 9, "me")
+    return dispatch._Metered(bench.connection, header, None)  # type: ignore[arg-type]
+
+
+def test_a_longer_wait_that_an_answer_says_already_stays() -> None:
+    header = RequestHeader(ApiKey.LIST_OFFSETS, 7, 9, "me")
+    answer = (encode_response(2, 7, 9, list_offsets.ListOffsetsResponse(throttle_time_ms=5_000)),)
+    for throttle_ms, told_ms in ((1_000, 5_000), (6_000, 6_000)):
+        _id, response = decode_response(2, 7, whole(dispatch.told_to_wait(header, answer, throttle_ms)))
+        assert isinstance(response, list_offsets.ListOffsetsResponse)
+        assert response.throttle_time_ms == told_ms

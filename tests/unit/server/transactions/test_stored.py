@@ -5,7 +5,7 @@ import pytest
 from pkafka.server.transactions.hosted import Entry
 from pkafka.server.transactions.records import encode_key, encode_value
 from pkafka.server.transactions.states import TransactionState
-from pkafka.server.transactions.stored import StoredIds, is_at_rest
+from pkafka.server.transactions.stored import StoredIds, not_at_rest
 from pkafka.server.transactions.transaction import Facts, Transaction
 
 IDLE = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
@@ -14,6 +14,12 @@ LONG = "x" * 0x7FFF
 
 def facts(state: TransactionState = TransactionState.EMPTY, update_ms: int = 77) -> Facts:
     return Facts(state, 4, 2, 60_000, (), -1, update_ms)
+
+
+def is_at_rest(key: bytes, value: bytes) -> bool:
+    found = not_at_rest([(key, value)])
+    assert found in ([], [key])
+    return not found
 
 
 def stored(*names: str, update_ms: int = 77) -> tuple[StoredIds, list[str]]:
@@ -25,7 +31,7 @@ def stored(*names: str, update_ms: int = 77) -> tuple[StoredIds, list[str]]:
         return Entry(name, 3, 1, Transaction(found))
 
     values = {encode_key(name): encode_value(facts(update_ms=update_ms)) for name in names}
-    assert all(is_at_rest(*each) for each in values.items())
+    assert not not_at_rest(list(values.items()))
     return StoredIds(values, restored), made
 
 
