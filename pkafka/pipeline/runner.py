@@ -74,12 +74,14 @@ def run_stream(
     *,
     on_batch: Callable[[Batch], None],
     is_stopped: Callable[[], bool],
+    is_ending: Callable[[], bool] = lambda: False,
 ) -> None:
     """Write the rows to the sink as they come.
 
     Args:
         on_batch: told of each batch that is done.
         is_stopped: whether the stream is to end; looked at a few times a second.
+        is_ending: whether the stream is to end when the batch in hand is done; looked at as often.
 
     Raises:
         PySparkException: Spark failed.
@@ -92,18 +94,25 @@ def run_stream(
             make_ready(pipeline.sink.path, pipeline.checkpoint)
         for starts_left in reversed(range(_STARTS_MAX)):
             try:
-                _run_until(_writer(frame, pipeline).start(), on_batch, is_stopped)
+                _run_until(_writer(frame, pipeline).start(), on_batch, is_stopped, is_ending)
                 return
             except StreamingQueryException as error:
                 if not starts_left or is_stopped() or STARTED_LATE not in str(error):
                     raise
+                if is_ending():
+                    return  # no batch is in hand
                 _log.warning("What reads the stream took longer to start than Spark waits; starting it again")
 
 
 def _run_until(
-    query: StreamingQuery, on_batch: Callable[[Batch], None], is_stopped: Callable[[], bool]
+    query: StreamingQuery,
+    on_batch: Callable[[Batch], None],
+    is_stopped: Callable[[], bool],
+    is_ending: Callable[[], bool],
 ) -> None:
     told, seen = -1, None
+    in_hand: int | None = None
+    """The latest batch that was done when the stream was asked to end behind the next."""
 
     def tell() -> None:
         nonlocal told, seen
@@ -117,9 +126,19 @@ def _run_until(
                 told = done.batch
                 on_batch(done)
 
+    def is_over() -> bool:
+        """Whether the stream is to end, and is between two batches or was a moment ago."""
+        nonlocal in_hand
+        if not is_ending():
+            return False
+        tell()
+        if in_hand is None:
+            in_hand = told
+        return told > in_hand or not query.status["isTriggerActive"]
+
     try:
         # Parts of a second are fine, whatever the annotation says.
-        while not (query.awaitTermination(_LOOK_INTERVAL_S) or is_stopped()):  # type: ignore[arg-type]
+        while not (query.awaitTermination(_LOOK_INTERVAL_S) or is_stopped() or is_over()):  # type: ignore[arg-type]
             tell()
     finally:
         query.stop()

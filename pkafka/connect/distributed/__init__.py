@@ -1,0 +1,1 @@
+"""Workers that share connectors and tasks: what each of them does (``DistributedHerder``)."""

@@ -1,0 +1,194 @@
+"""The status topic of a Connect cluster: what connectors and tasks do, by word of the workers that run them."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from pkafka.clients.consumer import ConsumerRecord
+from pkafka.connect.caller_thread import CallerThread
+from pkafka.connect.errors import ConfigError
+from pkafka.connect.states import TaskName
+from pkafka.connect.storage.statuses import (
+    ConnectorStatus,
+    Status,
+    Statuses,
+    StatusRecord,
+    TaskStatus,
+    TopicStatus,
+    status_record,
+    topic_record,
+    topic_tombstone,
+)
+from pkafka.connect.storage.topic_log import LogClients, LogTopic, TopicLog, internal_clients, storage_topic
+from pkafka.connect.worker_config import WorkerConfig
+from pkafka.errors import PkafkaError
+
+log = logging.getLogger("org.apache.kafka.connect.storage.KafkaStatusBackingStore")
+
+_PURPOSE: Final = "connector and task statuses"
+_RETRY_S: Final = 0.1
+
+
+class StatusTopic:
+    """Writes what this worker's connectors and tasks do, and knows what those of all workers do.
+
+    Any thread may call it. No write waits: what the brokers do not take at once is tried again, as long as it is still
+    true.
+
+    Args:
+        topic: which, and how it is made.
+        clients: by which; the producer must not try again by itself, since it does not know what is still true.
+    """
+
+    def __init__(self, topic: LogTopic, clients: LogClients) -> None:
+        self._lock = threading.Lock()
+        """Guards the fold, and the generation."""
+        self._statuses = Statuses()
+        self._generation = -1
+        """The last in which this worker wrote something."""
+        self._log = TopicLog(topic, clients, self._consumed)
+        self._retries: CallerThread | None = None
+        self._stopping = threading.Event()
+
+    @classmethod
+    def of(cls, config: WorkerConfig, *, client_id: str) -> "StatusTopic":
+        """That of a distributed worker.
+
+        Args:
+            config: of the worker.
+            client_id: what the clients of the worker are called by; ``statuses`` is put behind.
+
+        Raises:
+            ConfigError: no topic is named.
+        """
+        topic = storage_topic(config, "status", _PURPOSE)
+        if not topic.name.strip():
+            raise ConfigError("Must specify topic for connector status.")
+        clients = internal_clients(config, f"{client_id}statuses", read_committed=False)
+        producer = {name: value for name, value in clients.producer.items() if name != "delivery.timeout.ms"}
+        return cls(topic, LogClients({**producer, "retries": "0"}, clients.consumer, clients.admin))
+
+    def start(self) -> None:
+        """Read all that is there.
+
+        Raises:
+            ConfigError: the topic is not as it has to be.
+            ConnectError, ClientError: it cannot be made or read.
+        """
+        self._log.start()
+        self._retries = CallerThread(f"status-store-retry-{self._log.topic.name}")
+
+    def stop(self) -> None:
+        """Read and write no more."""
+        self._stopping.set()
+        self._log.close()
+        if self._retries is not None:
+            self._retries.close()
+
+    # -- what is known --
+
+    def connector(self, name: str) -> ConnectorStatus | None:
+        """What a connector does; None: nothing is known."""
+        with self._lock:
+            return self._statuses.connector(name)
+
+    def task(self, name: TaskName) -> TaskStatus | None:
+        """What a task does; None: nothing is known."""
+        with self._lock:
+            return self._statuses.task(name)
+
+    def tasks(self, connector: str) -> list[TaskStatus]:
+        """What the tasks of a connector do, by number."""
+        with self._lock:
+            return self._statuses.tasks(connector)
+
+    def connectors(self) -> list[str]:
+        """The connectors of which something was written."""
+        with self._lock:
+            return self._statuses.connectors()
+
+    def topic(self, connector: str, topic: str) -> TopicStatus | None:
+        """Since when a connector uses a topic; None: it does not."""
+        with self._lock:
+            return self._statuses.topic(connector, topic)
+
+    def topics(self, connector: str) -> list[TopicStatus]:
+        """The topics that a connector uses."""
+        with self._lock:
+            return self._statuses.topics(connector)
+
+    def refresh(self, timeout_s: float) -> None:
+        """Read what others have written.
+
+        Raises:
+            LogTimeoutError: not in time.
+            ConnectError: the topic cannot be read.
+        """
+        self._log.read_to_end(timeout_s)
+
+    def _consumed(self, record: ConsumerRecord) -> None:
+        with self._lock:
+            self._statuses.apply(record.key, record.value)
+
+    # -- writing --
+
+    def put(self, status: Status) -> None:
+        """Say what a connector or a task does; a state of DESTROYED makes it forgotten."""
+        self._put(status, is_safe=False)
+
+    def put_safe(self, status: Status) -> None:
+        """Say it unless another worker has said something in a later generation, which it would hide.
+
+        For what a worker says of connectors and tasks that it may not have any more: UNASSIGNED, FAILED.
+        """
+        self._put(status, is_safe=True)
+
+    def put_topic(self, status: TopicStatus) -> None:
+        """Say that a connector uses a topic."""
+        self._send_until_taken(topic_record(status))
+
+    def delete_topic(self, connector: str, topic: str) -> None:
+        """Forget that a connector uses a topic."""
+        self._send_until_taken(topic_tombstone(topic, connector))
+
+    def _put(self, status: Status, *, is_safe: bool) -> None:
+        with self._lock:
+            self._generation = status.generation
+            entry = self._statuses.entry(status)
+            if is_safe and not entry.lets_write(status):
+                return
+            entry.sequence += 1
+            sequence = entry.sequence
+
+        def is_true() -> bool:
+            with self._lock:
+                if entry.is_gone or status.generation != self._generation:
+                    return False
+                return not is_safe or (entry.lets_write(status) and entry.sequence == sequence)
+
+        self._send(status_record(status), is_true)
+
+    def _send_until_taken(self, record: StatusRecord) -> None:
+        self._send(record, lambda: True)
+
+    def _send(self, record: StatusRecord, is_true: Callable[[], bool]) -> None:
+        def settle(_metadata: object, error: Exception | None) -> None:
+            if error is None:
+                return
+            if not getattr(error, "retriable", False):
+                log.error("Failed to write status update: %s", error)
+            elif is_true() and self._retries is not None:
+                # Not on the producer's thread, where a send might wait for itself.
+                self._retries.submit(partial(self._send_again, record, is_true, time.monotonic() + _RETRY_S))
+
+        try:
+            self._log.send(record.key, record.value, settle)
+        except PkafkaError as error:
+            log.error("Failed to write status update: %s", error)
+
+    def _send_again(self, record: StatusRecord, is_true: Callable[[], bool], due_s: float) -> None:
+        if not self._stopping.wait(max(0.0, due_s - time.monotonic())) and is_true():
+            self._send(record, is_true)

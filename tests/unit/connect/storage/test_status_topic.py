@@ -1,0 +1,122 @@
+"""Statuses that the brokers did not take: which are written again."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from pkafka.clients.producer.batch import Callback
+from pkafka.connect.states import State, TaskName
+from pkafka.connect.storage import status_topic
+from pkafka.connect.storage.status_topic import StatusTopic
+from pkafka.connect.storage.statuses import TaskStatus, TopicStatus, status_record
+from pkafka.connect.storage.topic_log import LogClients, LogTopic
+from pkafka.errors import ApiError, ErrorCode
+
+NAME = TaskName("c", 0)
+LATER = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+NEVER = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+SOON_S = 30.0
+
+
+class RefusingLog:
+    """Takes nothing until it is told to; the test says when the answer to a write comes."""
+
+    def __init__(self, topic: LogTopic, _clients: LogClients, _consumed: object) -> None:
+        self.topic = topic
+        self.sent: list[tuple[bytes, bytes | None]] = []
+        self.callbacks: list[Callback] = []
+        self.came = threading.Semaphore(0)
+
+    def start(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def send(self, key: bytes, value: bytes | None, callback: Callback) -> None:
+        self.sent.append((key, value))
+        self.callbacks.append(callback)
+        self.came.release()
+
+    def answer(self, number: int, error: Exception | None) -> None:
+        """Say what became of a write."""
+        self.callbacks[number](None, error)  # type: ignore[arg-type]
+
+    def wait(self) -> None:
+        """Until one more write has come."""
+        assert self.came.acquire(timeout=SOON_S)
+
+
+@pytest.fixture
+def statuses(monkeypatch: pytest.MonkeyPatch) -> Iterator[StatusTopic]:
+    monkeypatch.setattr(status_topic, "TopicLog", RefusingLog)
+    found = StatusTopic(LogTopic("s", "status.storage.topic", "statuses"), LogClients({}, {}, {}))
+    found.start()
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def log(statuses: StatusTopic) -> RefusingLog:
+    found = statuses._log
+    assert isinstance(found, RefusingLog)
+    return found
+
+
+def task(state: State, generation: int = 1) -> TaskStatus:
+    return TaskStatus(NAME, state, "h:1", generation)
+
+
+def let_retries_end(log: RefusingLog, statuses: StatusTopic) -> None:
+    """Wait until no retry is under way: that of a last record goes behind all others."""
+    before = len(log.sent)
+    statuses.put_topic(TopicStatus("t", "c", 0, 0))
+    log.wait()
+    log.answer(before, LATER)
+    log.wait()
+    assert log.sent[-1][0] == b"status-topic-t:connector-c"
+
+
+def test_a_status_is_written_again_until_it_is_taken(statuses: StatusTopic, log: RefusingLog) -> None:
+    statuses.put(task(State.RUNNING))
+    for number in range(3):
+        log.wait()
+        log.answer(number, LATER if number < 2 else None)
+    assert log.sent == [status_record(task(State.RUNNING))] * 3
+
+
+def test_a_status_of_an_earlier_generation_is_not_written_again(
+    statuses: StatusTopic, log: RefusingLog
+) -> None:
+    statuses.put(task(State.FAILED))
+    statuses.put(task(State.RUNNING, 2))
+    log.wait()
+    log.wait()
+    log.answer(0, LATER)
+    log.answer(1, None)
+    let_retries_end(log, statuses)
+    assert log.sent[:2] == [status_record(task(State.FAILED)), status_record(task(State.RUNNING, 2))]
+    assert len([each for each in log.sent if each[0] == b"status-task-c-0"]) == 2
+
+
+def test_a_safe_status_is_not_written_again_after_another(statuses: StatusTopic, log: RefusingLog) -> None:
+    statuses.put_safe(task(State.FAILED))
+    statuses.put(task(State.RUNNING))
+    log.wait()
+    log.wait()
+    log.answer(0, LATER)
+    log.answer(1, LATER)  # this one is
+    log.wait()
+    assert log.sent[2:] == [status_record(task(State.RUNNING))]
+
+
+def test_what_is_refused_for_good_is_not_written_again(
+    statuses: StatusTopic, log: RefusingLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    statuses.put(task(State.RUNNING))
+    log.wait()
+    log.answer(0, NEVER)
+    let_retries_end(log, statuses)
+    assert len([each for each in log.sent if each[0] == b"status-task-c-0"]) == 1
+    assert "Failed to write status update" in caplog.text
