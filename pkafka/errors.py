@@ -332,7 +332,21 @@ _MESSAGES: Final[dict[ErrorCode, str]] = {
     ErrorCode.OFFSET_OUT_OF_RANGE: "The offset is outside the range that this partition holds.",
     ErrorCode.CORRUPT_MESSAGE: "The batch is damaged: its checksum, its size or its content is wrong.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
     ErrorCode.LEADER_NOT_AVAILABLE: "The partition has no leader at the moment.",
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: (
+        "The broker has no delegation tokens: delegation.token.secret.key is not set there."
+    ),
+    ErrorCode.DELEGATION_TOKEN_NOT_FOUND: "There is no delegation token with this HMAC.",
+    ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH: "Only a delegation token's owner and its renewers may do that.",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: (
+        "Delegation tokens are for clients that have logged in, or have a certificate, and did not log in by a token."
+    ),
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: (
+        "A delegation token for another owner takes the right CreateTokens on that user."
+    ),
+    ErrorCode.DELEGATION_TOKEN_EXPIRED: "The delegation token has expired.",
+    ErrorCode.INVALID_PRINCIPAL_TYPE: "Renewers of a delegation token have to be users, as User:alice.",
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "This broker is not the replica that the request needs.",
     ErrorCode.REQUEST_TIMED_OUT: "The request timed out.",
     ErrorCode.MESSAGE_TOO_LARGE: "The batch is larger than the server accepts (max.message.bytes).",

@@ -122,7 +122,13 @@ def main(**flags: object) -> None:
                 _wait_for(sent)
         producer.flush()
     if failures:
-        raise CommandError(f"{len(failures)} record(s) could not be sent: {failures[0]}")
+        message, hint, _, status = explain(failures[0])
+        raise CommandError(
+            f"{len(failures)} record(s) could not be sent: {message}",
+            hint=hint,
+            status=status,
+            kafka_status=1,
+        )
 
 
 def _wait_for(sent: "RecordFuture") -> None:

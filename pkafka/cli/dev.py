@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -22,6 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _COMMAND_NOT_FOUND = 127
 _COMMAND_NOT_EXECUTABLE = 126
+_PROTOCOLS = ("ssl", "sasl_plaintext", "sasl_ssl")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -84,20 +86,61 @@ def _settings(workers: int | None, overrides: tuple[str, ...]) -> Mapping[str, o
     metavar="N",
     help="How many; more than one share a ZooKeeper that is started with them, and copy what they store.",
 )
+@click.option(
+    "--security",
+    type=click.Choice(_PROTOCOLS, case_sensitive=False),
+    help=(
+        "With certificates, users and ACLs: admin may do everything, alice and bob nothing yet; there are files for "
+        "clients of each."
+    ),
+)
+@click.option(
+    "--users",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="With sasl_*: lines NAME=PASSWORD, for users beside these three or with passwords that are not random.",
+)
 @_broker_options
 @text_output_option
-def up(name: str, count: int, workers: int | None, overrides: tuple[str, ...], output: str | None) -> None:
+def up(
+    name: str,
+    count: int,
+    security: str | None,
+    users: Path | None,
+    workers: int | None,
+    overrides: tuple[str, ...],
+    output: str | None,
+) -> None:
     """Start a broker, or a cluster, in the background and print BOOTSTRAP=host:port.
 
-    With several brokers it prints ZOOKEEPER=host:port too, for pk-zookeeper-shell and other clients of ZooKeeper.
+    With several brokers it prints ZOOKEEPER=host:port too, for pk-zookeeper-shell and other clients of ZooKeeper. With
+    --security it prints CLIENT_PROPERTIES=FILE, for --command-config as admin; LIBRDKAFKA_CONF=FILE is for kcat -F. The
+    files of other users lie in folders beside.
     """
-    brokers = _brokers()
-    started = brokers.start(name, _settings(workers, overrides), brokers=count)
+    if users is not None and security is None:
+        raise click.UsageError("--users goes with --security")
+    from pkafka.java.properties import load_properties
+
+    started = _brokers().start(
+        name,
+        _settings(workers, overrides),
+        brokers=count,
+        security=security.upper() if security else None,
+        passwords=load_properties(users) if users is not None else None,
+    )
     lines = [f"BOOTSTRAP={started.bootstrap}"]
     if started.zookeeper is not None:
         lines.append(f"ZOOKEEPER={started.zookeeper}")
+    file = started.client_properties
+    if file is not None:
+        lines += [f"CLIENT_PROPERTIES={file}", f"LIBRDKAFKA_CONF={file.with_name('librdkafka.conf')}"]
     _show([started], lines, output, default=OutputFormat.TEXT)
-    hint(f"Other pk-* commands talk to it after: export PK_BOOTSTRAP_SERVER={started.bootstrap}")
+    if file is None:
+        hint(f"Other pk-* commands talk to it after: export PK_BOOTSTRAP_SERVER={started.bootstrap}")
+    else:
+        hint(f"Try: pk-topics --bootstrap-server {started.bootstrap} --command-config {file} --list")
+        hint(f"or: kcat -F {file.with_name('librdkafka.conf')} -L")
+        hint(f"Other users have their files in {file.parent.parent}; pk-acls lets them do something.")
     hint(f"It ends with: pk-dev down{'' if name == _default_name() else f' --name {name}'}")
 
 
@@ -233,7 +276,9 @@ def _facts(broker: "DevBroker") -> list[str]:
         f"pid {broker.pid}",
         str(broker.directory),
     ]
-    return facts if broker.zookeeper is None else [*facts, f"zookeeper {broker.zookeeper}"]
+    if broker.zookeeper is not None:
+        facts.append(f"zookeeper {broker.zookeeper}")
+    return facts if broker.security is None else [*facts, broker.security]
 
 
 def _show(
@@ -252,12 +297,14 @@ def _show(
             "directory": str(each.directory),
             "brokers": each.brokers,
             "zookeeper": each.zookeeper,
+            "security": each.security,
+            "client_properties": str(each.client_properties) if each.client_properties else None,
             "state": state or _state(each),
             "dead": [] if state else each.dead,
         }
         for each in brokers
     ]
-    columns = ("name", "brokers", "bootstrap", "zookeeper", "state", "pid", "directory")
+    columns = ("name", "brokers", "bootstrap", "zookeeper", "state", "pid", "directory", "security")
     show(View("brokers", lines, rows, columns=columns), OutputFormat(asked) if asked else default)
 
 

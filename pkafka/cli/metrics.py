@@ -9,6 +9,7 @@ import click
 
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.metrics_config import metrics_config_option, page_reader
 from pkafka.cli.kit.options import command, parse_duration_ms, timeout_option
 from pkafka.cli.kit.output import OutputFormat, View, line, raw, show, to_json
 from pkafka.java.text import parse_boolean, trim
@@ -106,6 +107,7 @@ def _report_options(function: F) -> F:
     help=f"Where the broker serves its metrics; {_URL} when left out. Repeat for the sum over several brokers.",
 )
 @click.option("--jmx-url", metavar="URL", hidden=True)
+@metrics_config_option
 @_report_options
 @timeout_option
 @click.option(
@@ -113,7 +115,14 @@ def _report_options(function: F) -> F:
     type=click.Choice([*_OUTPUTS, OutputFormat.PROMETHEUS.value]),
     help="Format of what is shown; default: Kafka's text. JSON and Prometheus's text are of one look.",
 )
-def main(urls: tuple[str, ...], jmx_url: str | None, timeout: str, output: str | None, **asked: Any) -> None:  # noqa: ANN401
+def main(
+    urls: tuple[str, ...],
+    jmx_url: str | None,
+    metrics_config: str | None,
+    timeout: str,
+    output: str | None,
+    **asked: Any,  # noqa: ANN401
+) -> None:
     """Print the metrics of a broker, named as Kafka's JMX beans are.
 
     With several brokers the command adds numbers up, and leaves out what cannot be added, as percentiles.
@@ -123,7 +132,8 @@ def main(urls: tuple[str, ...], jmx_url: str | None, timeout: str, output: str |
 
     timeout_ms = parse_duration_ms(timeout)
     given = urls or ((jmx_url,) if jmx_url else (_URL,))
-    pages = [MetricsPage(_address(each), timeout_s=timeout_ms / 1_000) for each in given]
+    reader = page_reader(metrics_config)
+    pages = [MetricsPage(_address(each), timeout_s=timeout_ms / 1_000, reader=reader) for each in given]
     _show(pages, _Asked(**asked), timeout_ms, OutputFormat(output) if output else OutputFormat.TEXT)
 
 
@@ -138,14 +148,18 @@ def main(urls: tuple[str, ...], jmx_url: str | None, timeout: str, output: str |
 @_report_options
 @timeout_option
 @click.option(
-    "--jmx-auth-prop", metavar="USER=PASSWORD", help="Log in, where a proxy before the page asks for that."
+    "--jmx-auth-prop",
+    metavar="USER=PASSWORD",
+    help="Log in, as kafka-jmx.sh does; others on this machine see it: better --metrics-config.",
 )
 @click.option("--jmx-ssl-enable", default="false", metavar="BOOLEAN", help="Ask over HTTPS.")
+@metrics_config_option
 def jmx_main(
     jmx_url: str,
     timeout: str,
     jmx_auth_prop: str | None,
     jmx_ssl_enable: str,
+    metrics_config: str | None,
     **asked: Any,  # noqa: ANN401
 ) -> None:
     """Print the metrics of a broker, as kafka-jmx.sh does.
@@ -155,16 +169,16 @@ def jmx_main(
     """
     from pkafka.tools.cluster.jmx_page import MetricsPage
 
-    login = None
+    reader = page_reader(metrics_config)
     if jmx_auth_prop is not None:
         user, equals, password = jmx_auth_prop.partition("=")
         if not equals:
             raise click.UsageError("--jmx-auth-prop needs USER=PASSWORD")
-        login = user, password
+        reader = reader._replace(login=(user, password))
     timeout_ms = parse_duration_ms(timeout)
     url = _address(jmx_url, is_secure=parse_boolean(jmx_ssl_enable))
     _show(
-        [MetricsPage(url, timeout_s=timeout_ms / 1_000, login=login)],
+        [MetricsPage(url, timeout_s=timeout_ms / 1_000, reader=reader)],
         _Asked(**asked),
         timeout_ms,
         OutputFormat.TEXT,

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_DURATION: Final = "10s"
 _MIB: Final = 1024 * 1024
+_PROCESSES_MAX: Final = 1_000
+"""Of each kind on one machine; more begin with ``--master``."""
 _PRODUCER_FLAGS: Final = {
     "codec": "compression.type",
     "acks": "acks",
@@ -118,10 +120,16 @@ def main() -> None:
     help="Replicas of a topic that the test makes.",
 )
 @click.option("--keep-topic", is_flag=True, help="Do not delete the topic that the test made.")
-@click.option("--producers", type=click.IntRange(0), default=1, metavar="N", help="Processes that send (1).")
+@click.option(
+    "--producers",
+    type=click.IntRange(0, _PROCESSES_MAX),
+    default=1,
+    metavar="N",
+    help="Processes that send (1).",
+)
 @click.option(
     "--consumers",
-    type=click.IntRange(0),
+    type=click.IntRange(0, _PROCESSES_MAX),
     default=1,
     metavar="N",
     help="Processes that read (1). Without producers they read what is there.",

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pkafka.cli.kit import output
-from pkafka.cli.kit.daemon import LOG_DIRECTORY_VARIABLE, Daemon, log_directory
+from pkafka.cli.kit.daemon import Daemon, log_directory
 from pkafka.cli.kit.kafka_command import CommandError
 from pkafka.cli.kit.options import command, parse_assignments, parse_duration_ms
+from pkafka.cli.kit.server_arguments import server_arguments
 
 if TYPE_CHECKING:
     from pkafka.server.config.broker_config import BrokerConfig
@@ -38,35 +39,7 @@ def _print_version() -> None:
     version=_print_version,
     version_help="Print the versions, and whether the record loops are compiled.",
 )
-@click.argument("properties", required=False, type=click.Path(path_type=Path), metavar="[server.properties]")
-@click.option(
-    "--daemon", is_flag=True, help=f"Run in the background; logs go to ${LOG_DIRECTORY_VARIABLE} (./logs)."
-)
-@click.option(
-    "--wait", is_flag=True, help="With --daemon: return when clients are served, fail if it does not start."
-)
-@click.option(
-    "--timeout",
-    metavar="DURATION",
-    help="With --wait: fail when it takes longer; the broker goes on starting. Without it there is no limit.",
-)
-@click.option(
-    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key over the file's value."
-)
-@click.option(
-    "--adopt",
-    is_flag=True,
-    help="Take over the partitions that an Apache Kafka left in the log directories (embedded store only).",
-)
-@click.option(
-    "--ready-file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write host:port of the first listener to this file once clients are served.",
-)
-@click.option(
-    "--end-with-parent", type=int, hidden=True, help="Stop when this process, the parent, ends (Linux)."
-)
+@server_arguments
 def main(
     properties: Path | None,
     daemon: bool,

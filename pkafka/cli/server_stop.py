@@ -103,18 +103,17 @@ def _visible(find: Callable[[], list[Server]]) -> list[Server]:
 def _settings(server: Server) -> _BrokerSettings:
     """The settings of a broker that runs, read as it reads its command line."""
     from pkafka.cli.kit.options import parse_assignments
-    from pkafka.cli.server_start import main as server_start
+    from pkafka.cli.kit.server_arguments import read_server_arguments
     from pkafka.java.properties import PropertiesError, decode_properties
 
-    # A copy, which click empties. What is wrong there has kept no broker from running.
-    context = server_start.make_context("pk-server-start", [*server.arguments], resilient_parsing=True)
-    file = context.params.get("properties")
+    arguments = read_server_arguments(server.arguments)
+    file = arguments.get("properties")
     given: dict[str, str] = {}
     if file is not None:
         with suppress(OSError, PropertiesError):  # it has changed since
             given = decode_properties(server.read(file))
     with suppress(click.UsageError):
-        given |= parse_assignments(context.params.get("overrides") or (), option="--override")
+        given |= parse_assignments(arguments.get("overrides") or (), option="--override")
     return _BrokerSettings(file, given)
 
 

@@ -14,6 +14,7 @@ from pkafka.cli.kit.columns import columns, told
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.held_partitions import row as held_row
 from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.metrics_config import metrics_config_option, page_reader
 from pkafka.cli.kit.options import Common, command, connection_options
 from pkafka.cli.kit.output import (
     JsonList,
@@ -76,6 +77,7 @@ _ROWS_MIN: Final = 3
     metavar="URL",
     help="Where a broker serves its metrics, for bytes in and out; repeat. Others are found by the brokers' settings.",
 )
+@metrics_config_option
 def main(
     common: Common,
     interval: str,
@@ -85,6 +87,7 @@ def main(
     internal: bool,
     group: str | None,
     metrics_urls: tuple[str, ...],
+    metrics_config: str | None,
 ) -> None:
     """Show brokers, topics and consumer groups, what they hold and how fast it moves.
 
@@ -99,6 +102,7 @@ def main(
     seconds = _seconds(interval)
     groups = _pattern(group)
     urls = [_url(each) for each in metrics_urls]
+    reader = page_reader(metrics_config)
 
     def show_of(now: "Look", before: "Look | None") -> "Overview":
         from pkafka.tools.cluster.overview import overview
@@ -110,7 +114,7 @@ def main(
         from pkafka.tools.cluster.broker_traffic import MetricsPages
         from pkafka.tools.cluster.overview import look
 
-        pages = MetricsPages(urls, timeout_s=common.timeout_ms / 1_000)
+        pages = MetricsPages(urls, timeout_s=common.timeout_ms / 1_000, reader=reader)
 
         def take() -> "Look":
             return look(admin, timeout_ms=common.timeout_ms, pages=pages)

@@ -117,6 +117,21 @@ def no_exchange(address: str, error: "SaslError") -> AuthenticationError:
     return AuthenticationError(Stage.AUTHENTICATE, address, f"login: {error}", hint="see sasl.jaas.config")
 
 
+def no_ticket(address: str, service: str, error: Exception) -> AuthenticationError:
+    """Kerberos gives no ticket for the broker.
+
+    Args:
+        service: that the ticket is for, as ``name@host``.
+        error: what Kerberos says.
+    """
+    text = f"login: no Kerberos ticket for {service}: {error}"
+    hint = (
+        "check keyTab and principal in sasl.jaas.config (or run kinit), sasl.kerberos.service.name, the broker's host"
+        " name, and krb5.conf"
+    )
+    return AuthenticationError(Stage.AUTHENTICATE, address, text, hint=hint)
+
+
 def no_name(host: str, address: str) -> AuthenticationError:
     """The host is written in a way that no certificate can name."""
     text = f"host name: no certificate can be one for {host!r}"

@@ -372,7 +372,9 @@ class Connection:
         self.state = ConnectionState.AUTHENTICATING
         self._setup_deadline_ms = self._clock.monotonic_ms() + self._handshake_timeout_ms
         try:
-            self._login = Login(self._security.exchange(str(self.address)), str(self.address))
+            self._login = Login(
+                self._security.exchange(self.address.host, str(self.address)), str(self.address)
+            )
         except ConnectError as error:
             self.close(error)
             return

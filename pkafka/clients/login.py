@@ -18,6 +18,8 @@ _HINTS: Final = {
     "SCRAM-SHA-256": "check username and password in sasl.jaas.config; the user needs a password for this mechanism",
     "SCRAM-SHA-512": "check username and password in sasl.jaas.config; the user needs a password for this mechanism",
     "OAUTHBEARER": "the token may be expired, for another audience, or of an issuer that the broker does not trust",
+    "GSSAPI": "the broker's keytab may lack the key of the ticket, the clocks may differ, or no rule there makes a user"
+    " of this principal; see the broker's log",
 }
 
 

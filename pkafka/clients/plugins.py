@@ -19,6 +19,7 @@ def load(
     *,
     built_in: Mapping[str, type[Any]] | None = None,
     methods: Sequence[str] = (),
+    arguments: Sequence[str] = (),
 ) -> Any:  # noqa: ANN401 - the caller says what it is
     """The object that a value of the configuration stands for; it is not configured yet.
 
@@ -27,14 +28,15 @@ def load(
         named: the name of a class, a class, or an object that is taken as it is.
         built_in: Kafka's simple class names and what they are here.
         methods: what the object must be able to do.
+        arguments: what the class is called with.
 
     Raises:
-        ConfigError: there is no such class, it cannot be made without arguments, or it lacks a method.
+        ConfigError: there is no such class, it cannot be made with these arguments, or it lacks a method.
     """
     found = _class_of(key, named, built_in or {}) if isinstance(named, str) else named
     if isinstance(found, type):
         try:
-            made = found()
+            made = found(*arguments)
         except Exception as error:
             raise ConfigError(key, f"cannot be made: {error}", _name_of(named)) from error
     else:

@@ -9,18 +9,22 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
-from pkafka.clients.connect_failures import no_exchange
-from pkafka.clients.tokens import TokenSource, extensions, token_source
+from pkafka.clients.config.security import login_module
+from pkafka.clients.connect_failures import no_exchange, no_ticket
+from pkafka.clients.tokens import token_source
 from pkafka.clock import Clock
 from pkafka.errors import ConfigError
 from pkafka.net.scram import ScramMechanism
 from pkafka.net.tls import TlsStream
-from pkafka.security.jaas import LoginModule, parse_jaas
+from pkafka.security.bearer_tokens import TokenSource
+from pkafka.security.jaas import LoginModule
 from pkafka.security.sasl import ClientExchange, SaslError
+from pkafka.security.sasl.gssapi import GssapiExchange, GssError
 from pkafka.security.sasl.oauthbearer import OAuthBearerExchange
 from pkafka.security.sasl.plain import PlainExchange
 from pkafka.security.sasl.scram import SaltedPasswords, ScramExchange
 from pkafka.security.tls_context import Store, TlsSettings, client_context
+from pkafka.security.token_settings import extensions
 
 if TYPE_CHECKING:
     from pkafka.clients.config.security import SecurityOptions
@@ -48,8 +52,8 @@ class Security:
         self._tokens: TokenSource | None = None
         self._salted: SaltedPasswords = {}
         if self.logs_in:
-            assert config.sasl_jaas_config is not None
-            self._module = parse_jaas(config.sasl_jaas_config)
+            self._module = login_module(config)
+            self._service = config.sasl_kerberos_service_name
             if self.mechanism == "OAUTHBEARER":
                 self._tokens = token_source(config, self._module, clock)
 
@@ -78,20 +82,24 @@ class Security:
                 logging.getLogger(__name__).warning("a changed store is not used: %s", error)
         return self._context
 
-    def exchange(self, address: str) -> ClientExchange:
+    def exchange(self, host: str, address: str) -> ClientExchange:
         """The client's half of a login, to be used once.
 
         Args:
+            host: of the broker, by which Kerberos knows it.
             address: of the broker, for errors.
 
         Raises:
-            AuthenticationError: the token server refuses, or the name or the password cannot be sent.
+            AuthenticationError: the token server refuses, the name or the password cannot be sent, or the KDC gives
+                no ticket.
             ConnectError: the token server cannot be reached.
         """
         options = self._module.options
         try:
             if self._tokens is not None:
                 return OAuthBearerExchange(self._tokens.token().text, extensions(self._module))
+            if self.mechanism == "GSSAPI":
+                return self._kerberos(host, address)
             if self.mechanism == "PLAIN":
                 return PlainExchange(options["username"], options["password"])
             mechanism = ScramMechanism.of_name(self.mechanism)
@@ -106,6 +114,16 @@ class Security:
             )
         except SaslError as error:
             raise no_exchange(address, error) from None
+
+    def _kerberos(self, host: str, address: str) -> ClientExchange:
+        from pkafka.security.kerberos import Krb5Options, client_context, service_name
+
+        options = Krb5Options.of(self._module.options)
+        service = service_name(options, self._service)
+        try:
+            return GssapiExchange(*client_context(options, service, host))
+        except (GssError, SaslError) as error:
+            raise no_ticket(address, f"{service}@{host}", error) from None
 
 
 def tls_settings(config: "SecurityOptions") -> TlsSettings:

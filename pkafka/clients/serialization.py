@@ -424,6 +424,13 @@ DESERIALIZERS: Final[dict[str, type[Deserializer]]] = {
 }
 """Kafka's own, by their simple names in Java."""
 
+_OF_A_REGISTRY: Final[dict[str, str]] = {
+    f"io.confluent.kafka.serializers.{java}{end}": f"pkafka.clients.registry.{simple}{end}"
+    for java, simple in (("KafkaAvro", "Avro"), ("protobuf.KafkaProtobuf", "Protobuf"))
+    for end in ("Serializer", "Deserializer")
+}
+"""Those of Confluent's Schema Registry, and their counterparts, which are imported where they are named."""
+
 
 class _FunctionSerializer(Serializer):
     def __init__(self, function: Callable[[Any], bytes | None]) -> None:
@@ -455,7 +462,7 @@ def load_serializer(key: str, named: object, configs: Mapping[str, object], *, i
     """
     if callable(named) and not isinstance(named, type) and not hasattr(named, "serialize"):
         return _FunctionSerializer(named)
-    made: Serializer = plugins.load(key, named, built_in=SERIALIZERS, methods=("serialize",))
+    made: Serializer = plugins.load(key, _of_a_registry(named), built_in=SERIALIZERS, methods=("serialize",))
     _configure(made, configs, is_key)
     return made
 
@@ -470,9 +477,15 @@ def load_deserializer(
     """
     if callable(named) and not isinstance(named, type) and not hasattr(named, "deserialize"):
         return _FunctionDeserializer(named)
-    made: Deserializer = plugins.load(key, named, built_in=DESERIALIZERS, methods=("deserialize",))
+    made: Deserializer = plugins.load(
+        key, _of_a_registry(named), built_in=DESERIALIZERS, methods=("deserialize",)
+    )
     _configure(made, configs, is_key)
     return made
+
+
+def _of_a_registry(named: object) -> object:
+    return _OF_A_REGISTRY.get(named.strip(), named) if isinstance(named, str) else named
 
 
 def _configure(made: Serializer | Deserializer, configs: Mapping[str, object], is_key: bool) -> None:

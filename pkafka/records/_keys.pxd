@@ -69,3 +69,12 @@ cdef int note_values(bytes data, Py_ssize_t position, Py_ssize_t end, long long 
 
 @cython.locals(size=Py_ssize_t, header=Py_ssize_t, following=cython.longlong, end=Py_ssize_t)
 cpdef tuple last_values(bytes data, Py_ssize_t position, Py_ssize_t stop, dict values, object checksum)
+
+@cython.locals(key=bytes, value=bytes, others=list)
+cpdef list others_than(list items, Py_ssize_t size, Py_ssize_t place, bytes allowed)
+
+@cython.locals(end=Py_ssize_t, index=Py_ssize_t)
+cdef int has_string_only(bytes key) except -1
+
+@cython.locals(index=Py_ssize_t)
+cdef int has_byte(bytes value, Py_ssize_t size, Py_ssize_t place, bytes allowed) except -1

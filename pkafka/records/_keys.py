@@ -404,3 +404,43 @@ def last_values(
     except (IndexError, RecordError):
         pass  # damaged: the position tells
     return position, following
+
+
+def others_than(items: list[tuple[bytes, bytes]], size: int, place: int, allowed: bytes) -> list[bytes]:
+    """The keys of those items that do not have a form.
+
+    In this form a key is version 0 of a schema with one string, in ASCII, and a value is version 0 of another schema,
+    has a size, and at one place one of the bytes that are allowed there.
+
+    Args:
+        items: keys and values.
+        size: of a value.
+        place: where in the value.
+        allowed: the bytes there.
+    """
+    others = []
+    for key, value in items:
+        if not (has_string_only(key) and has_byte(value, size, place, allowed)):
+            others.append(key)
+    return others
+
+
+def has_string_only(key: bytes) -> int:
+    """Whether a key is version 0 with one string in ASCII."""
+    end = len(key)
+    if end < 4 or key[0] != 0 or key[1] != 0 or end != 4 + (key[2] << 8 | key[3]):
+        return 0
+    for index in range(4, end):
+        if key[index] > 127:
+            return 0
+    return 1
+
+
+def has_byte(value: bytes, size: int, place: int, allowed: bytes) -> int:
+    """Whether a value is version 0, has ``size`` bytes, and one of ``allowed`` at ``place``."""
+    if len(value) != size or value[0] != 0 or value[1] != 0:
+        return 0
+    for index in range(len(allowed)):
+        if value[place] == allowed[index]:
+            return 1
+    return 0

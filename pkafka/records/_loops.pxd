@@ -48,14 +48,3 @@ cpdef tuple decode_batches(bytes data, list starts, list ends, list counts, list
 
 @cython.locals(raw=cython.ulonglong, stop=Py_ssize_t, headers=list)
 cpdef tuple decode_headers(bytes data, Py_ssize_t position)
-
-@cython.locals(raw=cython.ulonglong)
-cpdef void append_varint(bytearray out, long long value) except *
-
-@cython.locals(raw=cython.ulonglong)
-cpdef int varint_size(long long value) except -1
-
-@cython.locals(key_size=Py_ssize_t, value_size=Py_ssize_t, body=Py_ssize_t)
-cpdef void append_record(
-    bytearray out, long long timestamp_delta, long long offset_delta, bytes key, bytes value, bytes headers
-) except *

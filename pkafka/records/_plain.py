@@ -229,7 +229,7 @@ def append_record(
     value: bytes | None,
     headers: bytes,
 ) -> None:
-    """As ``_loops.append_record``: formatting whole records beats appending single bytes."""
+    """As ``_writing.append_record``: formatting whole records beats appending single bytes."""
     body = b"\x00%b%b%b%b%b" % (
         _SMALL[timestamp_delta + 1]
         if -1 <= timestamp_delta <= _SMALL_MAX

@@ -27,3 +27,14 @@ cpdef unsigned long long murmur2(bytes data) except? 0
 
 @cython.locals(found=list, key=bytes)
 cpdef list partitions_of_keys(list keys, long long partition_count)
+
+@cython.locals(raw=cython.ulonglong)
+cpdef void append_varint(bytearray out, long long value) except *
+
+@cython.locals(raw=cython.ulonglong)
+cpdef int varint_size(long long value) except -1
+
+@cython.locals(key_size=Py_ssize_t, value_size=Py_ssize_t, body=Py_ssize_t)
+cpdef void append_record(
+    bytearray out, long long timestamp_delta, long long offset_delta, bytes key, bytes value, bytes headers
+) except *

@@ -1,4 +1,4 @@
-"""The inner loops of a producer: whole lists of keys and values into a batch, and keys to partitions.
+"""The inner loops of a producer: keys and values into a batch, whole lists or one by one, and keys to partitions.
 
 Plain Python that Cython compiles as it stands (the C types are in _writing.pxd, where ``target`` and ``source`` are
 pointers); loops.py picks the variant, and _plain.py has ways of its own that plain Python does faster.
@@ -165,3 +165,52 @@ def partitions_of_keys(keys: list[bytes], partition_count: int) -> list[int]:
     for key in keys:
         found.append((murmur2(key) & 0x7FFFFFFF) % partition_count)
     return found
+
+
+def append_varint(out: bytearray, value: int) -> None:
+    """Append the zigzag form of a signed integer of at most 64 bits."""
+    raw = (value << 1) ^ (value >> 63)
+    while raw > 0x7F:
+        out.append((raw & 0x7F) | 0x80)
+        raw >>= 7
+    out.append(raw)
+
+
+def varint_size(value: int) -> int:
+    """How many bytes :func:`append_varint` appends."""
+    raw = (value << 1) ^ (value >> 63)
+    size = 1
+    while raw > 0x7F:
+        raw >>= 7
+        size += 1
+    return size
+
+
+def append_record(
+    out: bytearray,
+    timestamp_delta: int,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: bytes,
+) -> None:
+    """Append one record; ``headers`` are encoded already, their count included."""
+    key_size = -1 if key is None else len(key)
+    value_size = -1 if value is None else len(value)
+    body = 1 + varint_size(timestamp_delta) + varint_size(offset_delta) + len(headers)
+    body += varint_size(key_size) + varint_size(value_size)
+    if key is not None:
+        body += key_size
+    if value is not None:
+        body += value_size
+    append_varint(out, body)
+    out.append(0)
+    append_varint(out, timestamp_delta)
+    append_varint(out, offset_delta)
+    append_varint(out, key_size)
+    if key is not None:
+        out += key
+    append_varint(out, value_size)
+    if value is not None:
+        out += value
+    out += headers

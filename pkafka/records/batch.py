@@ -38,6 +38,8 @@ _LEADER_EPOCH: Final = Struct(">i")
 _CRC: Final = Struct(">I")
 _ATTRIBUTES: Final = Struct(">h")
 _UP_TO_MAGIC: Final = Struct(">qiib")
+_PRODUCER: Final = Struct(">qhi")
+_PRODUCER_POSITION: Final = 43
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -168,6 +170,14 @@ def peek(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
     """
     base_offset, length, _, magic = _UP_TO_MAGIC.unpack_from(buffer, position)
     return base_offset, length + LOG_OVERHEAD, magic
+
+
+def producer_in(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
+    """(producer id, producer epoch, base sequence) of the v2 batch at ``position``, -1 each where it has none.
+
+    Needs the 61 bytes of a header; nothing is checked.
+    """
+    return _PRODUCER.unpack_from(buffer, _PRODUCER_POSITION + position)
 
 
 def stamp(buffer: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int) -> None:

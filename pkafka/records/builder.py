@@ -17,10 +17,12 @@ from pkafka.records.batch import (
     LOG_OVERHEAD,
     NO_SEQUENCE,
     UP_TO_CRC,
+    BatchHeader,
+    Buffer,
     write_crc,
 )
 from pkafka.records.checksum import crc32c
-from pkafka.records.compression import Codec, compress
+from pkafka.records.compression import Codec, codec_of, compress
 from pkafka.records.loops import append_record, append_records
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
@@ -214,6 +216,21 @@ class BatchBuilder:
         """The size so far, before compression, header included."""
         self._body = bytearray(BATCH_OVERHEAD)  # the header's place is kept free, so that nothing has to move
         self._built: bytearray | None = None
+
+    @classmethod
+    def of_batch(cls, data: Buffer, header: BatchHeader) -> "BatchBuilder":
+        """A batch that is finished and without holes: it takes nothing, and builds these bytes under other headers.
+
+        Args:
+            data: the whole batch; copied.
+            header: of it.
+        """
+        builder = cls(0, codec=codec_of(header.attributes))
+        builder.count = header.records_count
+        builder.base_timestamp, builder.max_timestamp = header.base_timestamp, header.max_timestamp
+        builder.size_bytes = len(data)
+        builder._built = bytearray(data)
+        return builder
 
     def append(
         self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers = ()

@@ -45,7 +45,6 @@ if COMPILED:
     walk = _in_use.walk
     decode_columns = _in_use.decode_columns
     decode_batches = _in_use.decode_batches
-    append_record = _in_use.append_record
 else:  # where they are compiled, the plain ones are not even imported: that would be felt in every command
     from pkafka.records import _plain, _plain_columns
 
@@ -54,17 +53,18 @@ else:  # where they are compiled, the plain ones are not even imported: that wou
         _plain_columns.decode_columns, columns_part=_in_use.columns_part, new_times=_in_use.new_times
     )
     decode_batches = partial(_plain_columns.decode_batches, decode=decode_columns)
-    append_record = _plain.append_record
 
 map_keys = _keys.map_keys
 select_records = _keys.select_records
 retime = _keys.retime
 move_slots = _keys.move_slots
 last_values = _keys.last_values
+others_than = _keys.others_than
 
 _writes: Final = (
     import_module("pkafka.records._plain") if str(_writing.__file__).endswith(".py") else _writing
 )
+append_record = _writes.append_record
 append_records = _writes.append_records
 murmur2 = _writes.murmur2
 partitions_of_keys = _writes.partitions_of_keys

@@ -12,6 +12,8 @@ from pkafka.errors import ErrorCode
 from pkafka.model import NO_TIMESTAMP
 from pkafka.records import legacy
 from pkafka.records.batch import (
+    ATTRIBUTE_CONTROL,
+    ATTRIBUTE_TRANSACTIONAL,
     ATTRIBUTES_POSITION,
     BATCH_OVERHEAD,
     HEADER,
@@ -221,12 +223,13 @@ def _accept_ordinary(view: memoryview, rules: ProduceRules, now_ms: int) -> Vali
         or batch_length != size - LOG_OVERHEAD
         or size > rules.message_bytes_max
         or base_offset
-        or attributes  # compressed, transactional, with a timestamp type or bits unknown
+        or (attributes and attributes != ATTRIBUTE_TRANSACTIONAL)
         or rules.codec
         or rules.timestamp_type
         or count <= 0
         or count != last_offset_delta + 1
         or (producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0))
+        or (attributes and producer_id < 0)
         or crc32c(view[ATTRIBUTES_POSITION:]) != crc
     ):
         return None
@@ -244,7 +247,7 @@ def _accept_ordinary(view: memoryview, rules: ProduceRules, now_ms: int) -> Vali
     batch = _new(
         ValidatedBatch,
         (0, size, last_offset_delta, count, newest, ts_max_index, producer_id, producer_epoch, base_sequence,
-         False, False),
+         attributes != 0, False),
     )  # fmt: skip
     return _new(ValidatedRecords, (view, [batch], Codec.NONE, NO_TIMESTAMP))
 
@@ -501,18 +504,22 @@ def _rebuild(
 def _describe(
     position: int, header: BatchHeader, max_timestamp: int, max_timestamp_delta: int
 ) -> ValidatedBatch:
-    return ValidatedBatch(
-        position,
-        header.size_bytes,
-        header.last_offset_delta,
-        header.records_count,
-        max_timestamp,
-        max_timestamp_delta,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.is_transactional,
-        header.is_control,
+    attributes = header.attributes
+    return _new(
+        ValidatedBatch,
+        (
+            position,
+            header.batch_length + LOG_OVERHEAD,
+            header.last_offset_delta,
+            header.records_count,
+            max_timestamp,
+            max_timestamp_delta,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            attributes & ATTRIBUTE_TRANSACTIONAL != 0,
+            attributes & ATTRIBUTE_CONTROL != 0,
+        ),
     )
 
 

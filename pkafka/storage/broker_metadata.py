@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 from pkafka.errors import StorageError
 from pkafka.java.numbers import parse_int
 from pkafka.java.properties import PropertiesError, decode_properties
-from pkafka.model import new_topic_id, topic_id_text
+from pkafka.model import topic_id_text
 from pkafka.storage.files import Files, disk_failure, read_file, replace_file
+from pkafka.topic_ids import new_topic_id
 
 META_PROPERTIES_FILE: Final = "meta.properties"
 VERSION_ZOOKEEPER: Final = 0

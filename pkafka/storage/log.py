@@ -155,7 +155,8 @@ class Log(LogReader):
                 self.flush()
         except OSError as error:
             raise self.fence(error, "append to") from error
-        return AppendResult(base, offset - 1, records.log_append_time_ms, self.log_start_offset, False)
+        found = base, offset - 1, records.log_append_time_ms, self.log_start_offset, False
+        return tuple.__new__(AppendResult, found)  # a call of the class takes three times as long
 
     def _recalled(self, batch: ValidatedBatch, refusal: ApiError) -> BatchMetadata:
         """As :meth:`ProducerHistory.recall`."""

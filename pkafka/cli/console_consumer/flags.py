@@ -1,7 +1,6 @@
 """The flags of pk-console-consumer: which of them go together, their values, and the consumer that they ask for."""
 
 import re
-import time
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,7 +8,8 @@ import click
 
 from pkafka.cli.kit.client_options import settle_consumer
 from pkafka.cli.kit.kafka_command import BadValueError
-from pkafka.cli.kit.options import client_properties, parse_duration_ms, require_brokers
+from pkafka.cli.kit.moments import moment_ms
+from pkafka.cli.kit.options import client_properties, require_brokers
 from pkafka.java.numbers import parse_long
 
 _CONNECT_MS: Final = 10_000
@@ -48,25 +48,6 @@ def check(flags: Mapping[str, object]) -> None:
     for name in ("from_time", "to_time"):
         if flags[name] is not None:
             moment_ms(str(flags[name]))
-
-
-def moment_ms(text: str) -> int:
-    """Milliseconds since the epoch of an ISO time (UTC without a zone), a number, or a duration before now (-10m).
-
-    Raises:
-        click.UsageError: it is none of them.
-    """
-    if text.startswith("-"):
-        return time.time_ns() // 1_000_000 - parse_duration_ms(text[1:])
-    if text.isdecimal():
-        return int(text)
-    from datetime import UTC, datetime
-
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.UsageError(f"{text} is no time: ISO, milliseconds since the epoch, or -10m") from None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
 
 
 def included(text: str) -> re.Pattern[str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _PLAIN_FORMATTERS: Final = ("DefaultMessageFormatter", "LoggingMessageFormatter")
 _SILENT_FORMATTER: Final = "NoOpMessageFormatter"
+_MIRROR_FORMATTERS: Final = "org.apache.kafka.connect.mirror.formatters"
 _PACKAGES: Final = ("", "org.apache.kafka.tools.consumer", "kafka.tools")
 
 
@@ -149,7 +150,10 @@ def _formatter(name: str, properties: Mapping[str, str]) -> "Formatter | UserFor
     package, _, short = name.rpartition(".")
     if package in _PACKAGES and short in (*_PLAIN_FORMATTERS, _SILENT_FORMATTER):
         return None
-    from pkafka.tools.logs.records.internal_topics import formatter
+    if package == _MIRROR_FORMATTERS:
+        from pkafka.tools.console.mirror_formatters import formatter
+    else:
+        from pkafka.tools.logs.records.internal_topics import formatter
 
     found = formatter(name)
     if found is not None:

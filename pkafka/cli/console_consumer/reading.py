@@ -6,10 +6,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pkafka.cli.console_consumer.flags import included, moment_ms, parse_offset
+from pkafka.cli.console_consumer.flags import included, parse_offset
 from pkafka.cli.console_consumer.printer import Printer
 from pkafka.cli.kit.client_options import ConsumerStop
 from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.moments import moment_ms
 from pkafka.cli.kit.spelling import meant_by_reader
 from pkafka.model import TopicPartition
 

@@ -24,7 +24,13 @@ HELP_FLAGS: Final = ["--help", "-h"]
 _ACTION: Final = f"{__name__}.action"
 _NO_NUMBER: Final = re.compile(r"'(.*)' is not a valid (?:integer|float)", re.DOTALL)
 _NO_TOPIC_KEY: Final = re.compile(r"Unknown topic config name: (\S+)")
+_RIGHTS: Final = "pk-acls --explain says which rule decides; who administrates allows more by pk-acls --add"
 _HINTS: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _RIGHTS,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: _RIGHTS,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _RIGHTS,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _RIGHTS,
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: _RIGHTS,
     ErrorCode.INVALID_REPLICATION_FACTOR: "pk-cluster list-endpoints shows the brokers",
     ErrorCode.TOPIC_DELETION_DISABLED: "brokers with delete.topic.enable=true delete topics",
 }

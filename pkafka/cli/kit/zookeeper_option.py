@@ -43,8 +43,14 @@ def opened_store(connect: str, timeout_ms: int, *, tls_file: str | None = None) 
         CommandError: no server answers, or the cluster is not there.
         click.UsageError: ``connect`` is no such thing.
     """
-    from pkafka.coordination.store import ConnectionLossError, NoNodeError, SessionExpiredError
+    from pkafka.coordination.store import (
+        ConnectionLossError,
+        NoNodeError,
+        SessionExpiredError,
+        StoreAccessError,
+    )
     from pkafka.coordination.zookeeper import ZooKeeperStore
+    from pkafka.security.zookeeper_login import zookeeper_login
 
     tls = None
     if tls_file is not None:
@@ -53,11 +59,21 @@ def opened_store(connect: str, timeout_ms: int, *, tls_file: str | None = None) 
 
         tls = tls_settings(load_properties(tls_file), source=tls_file)
     try:
-        store = ZooKeeperStore(connect, timeout_ms, connect_timeout_ms=timeout_ms, tls=tls)
+        login = zookeeper_login()
+        store = ZooKeeperStore(
+            connect,
+            timeout_ms,
+            connect_timeout_ms=timeout_ms,
+            tls=tls,
+            login=login,
+            protects=login is not None,
+        )
     except ValueError as error:
         raise click.UsageError(f"--zookeeper {connect}: {error}") from error
     except ConnectionLossError as error:
         raise _unreachable(error) from error
+    except StoreAccessError as error:
+        raise CommandError(str(error), hint="see -Djava.security.auth.login.config in KAFKA_OPTS") from error
     except NoNodeError as error:
         raise CommandError(
             f"there is no {error.path} in ZooKeeper",

@@ -4,10 +4,12 @@ Calls answer per item, with the error of an item in its place (``results.Outcome
 (no broker, time-out) is raised as a ``ClientError``.
 """
 
+from pkafka.clients.admin.acls import AclsAdmin
 from pkafka.clients.admin.client_quotas import ClientQuotasAdmin
 from pkafka.clients.admin.cluster_info import ClusterInfoAdmin
 from pkafka.clients.admin.configs import ConfigsAdmin
 from pkafka.clients.admin.connected import ConnectedAdmin
+from pkafka.clients.admin.delegation_tokens import DelegationTokensAdmin
 from pkafka.clients.admin.groups import GroupsAdmin
 from pkafka.clients.admin.partitions import PartitionsAdmin
 from pkafka.clients.admin.replicas import ReplicasAdmin
@@ -25,6 +27,8 @@ class Admin(
     ClusterInfoAdmin,
     ClientQuotasAdmin,
     ScramAdmin,
+    AclsAdmin,
+    DelegationTokensAdmin,
     TransactionsAdmin,
     ConnectedAdmin,
 ):

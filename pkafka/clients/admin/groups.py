@@ -21,7 +21,7 @@ from pkafka.clients.cluster import Cluster
 from pkafka.clients.errors import ClientError, UnsupportedApiError
 from pkafka.clients.offsets import OffsetAndMetadata, offsets_to_store
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_OFFSET, TopicPartition
+from pkafka.model import TopicPartition
 from pkafka.protocol import Buffer
 
 if TYPE_CHECKING:
@@ -564,7 +564,7 @@ def _position(
 ) -> Outcome[OffsetAndMetadata | None]:
     if row.error_code:
         return ApiError(ErrorCode(row.error_code))
-    if row.committed_offset == NO_OFFSET:
+    if row.committed_offset < 0:  # a client may commit any number; Kafka's tools take a negative one for none
         return None
     epoch = row.committed_leader_epoch
     return OffsetAndMetadata(row.committed_offset, row.metadata or "", None if epoch < 0 else epoch)

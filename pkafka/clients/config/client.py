@@ -11,6 +11,24 @@ from pkafka.errors import ConfigError
 _ACCEPTED_PREFIXES = (
     *("metrics.recording.", "security.", "auto.include.", "sasl.kerberos.", "sasl.oauthbearer.jwks."),
     *("sasl.oauthbearer.expected.", "sasl.oauthbearer.clock."),
+    # What the serializers of a Schema Registry read:
+    *(
+        "schema.registry.",
+        "specific.protobuf.",
+        "auto.register.",
+        "use.latest.",
+        "use.schema.",
+        "normalize.schemas",
+    ),
+    *(
+        "basic.auth.",
+        "bearer.auth.",
+        "key.subject.name.",
+        "value.subject.name.",
+        "latest.cache.",
+        "retries.wait.",
+    ),
+    *("retries.max.wait.", "max.retries", "http.read.timeout.", "pkafka.key.avro.", "pkafka.value.avro."),
 )
 _ACCEPTED = frozenset(
     {

@@ -58,6 +58,9 @@ ALL_CLIENTS: Final[dict[str, About]] = {
     "sasl.login.read.timeout.ms": About(
         "low", "How long a token server may take to answer; 10 s if not set."
     ),
+    "sasl.kerberos.service.name": About(
+        "medium", "The first part of the brokers' Kerberos principal: kafka."
+    ),
     "sasl.login.refresh.buffer.seconds": About("low", "A token is renewed at least so long before its end."),
     "sasl.login.refresh.min.period.seconds": About("low", "A token is not renewed earlier than this."),
     "sasl.login.refresh.window.factor": About(
@@ -71,7 +74,7 @@ ALL_CLIENTS: Final[dict[str, About]] = {
         "low", "Accepted: a token server that fails is asked again with the next connection."
     ),
     "sasl.mechanism": About(
-        "medium", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; the default, GSSAPI, is refused."
+        "medium", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI (Kerberos)."
     ),
     "sasl.oauthbearer.header.urlencode": About(
         "low", "Encode id and secret for the token server as in a URL, which RFC 6749 asks for."
@@ -199,7 +202,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "internal.throw.on.fetch.stable.offset.unsupported": "For Kafka Streams.",
     "metadata.recovery.strategy": "As rebootstrap says, bootstrap servers are asked when no known broker answers.",
     "metrics.recording.level": "All metrics are recorded.",
-    "sasl.kerberos.*": "There is no Kerberos: sasl.mechanism=GSSAPI is refused.",
+    "sasl.kerberos.*": "Tickets of a keytab are renewed as needed, and those of kinit by who runs kinit.",
     "sasl.oauthbearer.clock.skew.seconds": "Brokers check tokens, clients do not.",
     "sasl.oauthbearer.expected.*": "Brokers check tokens, clients do not.",
     "sasl.oauthbearer.jwks.*": "Brokers check tokens, clients do not.",

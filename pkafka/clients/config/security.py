@@ -1,13 +1,20 @@
 """The keys about TLS and SASL, which all clients share; :func:`check_security` looks at them together."""
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from pkafka.clients.config.options import LONG_MAX, Options, option
 from pkafka.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pkafka.security.jaas import LoginModule
 
 MODULES = {
     "PLAIN": "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
     "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
 }
 """The mechanisms that clients have, each with the login module of Kafka's that belongs to it."""
 
@@ -32,6 +39,7 @@ class SecurityOptions(Options):
     ssl_truststore_type: str = option("JKS")
     sasl_client_callback_handler_class: str | None = option(None)
     sasl_jaas_config: str | None = option(None, is_secret=True)
+    sasl_kerberos_service_name: str | None = option(None)
     sasl_login_callback_handler_class: object = option(None)
     sasl_login_class: str | None = option(None)
     sasl_login_connect_timeout_ms: int | None = option(None)
@@ -113,30 +121,64 @@ def _check_store(config: SecurityOptions, prefix: str, inline: list[str | None])
 
 
 def _check_login(config: SecurityOptions) -> None:
-    from pkafka.security.jaas import JaasError, parse_jaas
-
     mechanism = config.sasl_mechanism
     known = ", ".join(MODULES)
-    if mechanism == "GSSAPI":
-        default = "" if config.is_set("sasl_mechanism") else ", the default"
-        raise ConfigError(
-            "sasl.mechanism", f"GSSAPI (Kerberos{default}) is not supported; set one of {known}"
-        )
     if mechanism not in MODULES:
         raise ConfigError("sasl.mechanism", f"must be one of {known}", mechanism)
-    if config.sasl_jaas_config is None:
-        example = (
-            f'org.apache.kafka.common.security...{MODULES[mechanism]} required username="..." password="...";'
-        )
-        raise ConfigError("sasl.jaas.config", f"is missing; for {mechanism}: {example}")
-    try:
-        module = parse_jaas(config.sasl_jaas_config)
-    except JaasError as error:
-        raise ConfigError("sasl.jaas.config", str(error)) from None
+    module = login_module(config)
     if module.simple_name != MODULES[mechanism]:
         problem = f"has {module.simple_name}, and sasl.mechanism={mechanism} needs {MODULES[mechanism]}"
         raise ConfigError("sasl.jaas.config", problem)
-    if mechanism != "OAUTHBEARER":
+    if mechanism == "GSSAPI":
+        _check_kerberos(config, module.options)
+    elif mechanism != "OAUTHBEARER":
         for name in ("username", "password"):
             if not module.options.get(name):
                 raise ConfigError("sasl.jaas.config", f"has no {name}")
+
+
+def login_module(config: SecurityOptions) -> "LoginModule":
+    """The login module of a client: of its configuration, else of the file that its environment names.
+
+    Raises:
+        ConfigError: there is none, or it is of no use. Shows no secret.
+    """
+    from pkafka.security.jaas import JaasError, parse_jaas
+    from pkafka.security.jaas_files import CLIENT_SECTION, file_module
+
+    mechanism = config.sasl_mechanism
+    try:
+        if config.sasl_jaas_config is not None:
+            return parse_jaas(config.sasl_jaas_config)
+        module = file_module((CLIENT_SECTION,), MODULES[mechanism])
+    except JaasError as error:
+        missing = "is missing, and " if config.sasl_jaas_config is None else ""
+        raise ConfigError("sasl.jaas.config", f"{missing}{error}") from None
+    if module is None:
+        default = "" if config.is_set("sasl_mechanism") else ", the default of sasl.mechanism"
+        problem = f"is missing; for {mechanism}{default}: {_example(mechanism)}"
+        raise ConfigError("sasl.jaas.config", problem)
+    return module
+
+
+def _example(mechanism: str) -> str:
+    if mechanism == "GSSAPI":
+        return (
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true"
+            ' keyTab="/path/of.keytab" principal="user@REALM"; (or useTicketCache=true after kinit)'
+        )
+    return f'org.apache.kafka.common.security...{MODULES[mechanism]} required username="..." password="...";'
+
+
+def _check_kerberos(config: SecurityOptions, options: Mapping[str, str]) -> None:
+    from pkafka.security.kerberos import Krb5Options, check_package, service_name
+
+    krb5 = Krb5Options.of(options)
+    service_name(krb5, config.sasl_kerberos_service_name)
+    if not krb5.uses_keytab and not krb5.uses_ticket_cache:
+        raise ConfigError(
+            "sasl.jaas.config", "says neither useKeyTab=true nor useTicketCache=true; nobody is asked here"
+        )
+    if krb5.uses_keytab and not krb5.principal:
+        raise ConfigError("sasl.jaas.config", "has no principal, which useKeyTab=true needs")
+    check_package("sasl.mechanism")

@@ -5,6 +5,7 @@ from pkafka.clients.consumer.consumer import Consumer
 from pkafka.clients.consumer.records import ConsumerRecord, ConsumerRecords
 from pkafka.clients.consumer.subscription import ConsumerRebalanceListener
 from pkafka.clients.offsets import ConsumerGroupMetadata
+from pkafka.clients.raw_batch import RawBatch
 
 __all__ = [
     "Chunk",
@@ -13,4 +14,5 @@ __all__ = [
     "ConsumerRebalanceListener",
     "ConsumerRecord",
     "ConsumerRecords",
+    "RawBatch",
 ]

@@ -20,6 +20,7 @@ from pkafka.clients.consumer.errors import (
     InvalidGroupIdError,
     RecordDeserializationError,
 )
+from pkafka.clients.consumer.fetched import Fetched
 from pkafka.clients.consumer.fetcher import Fetcher
 from pkafka.clients.consumer.interceptors import Interceptors
 from pkafka.clients.consumer.metrics import make_metrics
@@ -34,6 +35,7 @@ from pkafka.clients.errors import ClientTimeoutError, IllegalArgumentError, Stag
 from pkafka.clients.metrics import Metric, MetricName
 from pkafka.clients.network_metrics import NetworkMetrics
 from pkafka.clients.offsets import ConsumerGroupMetadata, ListedOffset, OffsetAndMetadata, offsets_to_store
+from pkafka.clients.raw_batch import RawBatch
 from pkafka.clock import Clock, SystemClock
 from pkafka.model import EARLIEST, LATEST, TopicPartition
 
@@ -295,9 +297,13 @@ class Consumer:
         Neither deserializers nor interceptors see these records.
         """
         limit = self.config.max_poll_records if records_max is None else records_max
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
         with self._polling():
-            return self._rounds.fetch(deadline_ms, limit)
+            return self._rounds.fetch(self._net.now_ms + timeout_ms, limit)
+
+    def poll_batches(self, timeout_ms: int, *, records_max: int = INT_MAX) -> list[RawBatch]:
+        """As :meth:`poll_chunks`, as bytes for ``send_raw_batch()``; the last batch may exceed ``records_max``."""
+        with self._polling():
+            return self._rounds.fetch_by(Fetched.take_batch, self._net.now_ms + timeout_ms, records_max)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records for ever; ends when the consumer is closed."""

@@ -5,8 +5,8 @@ time runs in :meth:`ConsumerCoordinator.background`, on the thread that is insid
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from pkafka.clients.cluster import Cluster, ClusterView
 from pkafka.clients.config import ConsumerConfig
@@ -29,6 +29,7 @@ from pkafka.clients.consumer.commits import Commits
 from pkafka.clients.consumer.errors import IllegalStateError
 from pkafka.clients.consumer.futures import RequestFuture
 from pkafka.clients.consumer.group_channel import GroupChannel
+from pkafka.clients.consumer.membership_driver import MembershipDriver
 from pkafka.clients.consumer.membership_steps import (
     Complete,
     Join,
@@ -39,31 +40,19 @@ from pkafka.clients.consumer.membership_steps import (
     Response,
 )
 from pkafka.clients.consumer.metrics import ConsumerMetrics
-from pkafka.clients.consumer.network import HeartbeatThread
 from pkafka.clients.consumer.rebalance import after_join, before_join, moved_too_early
 from pkafka.clients.consumer.subscription import Mode, Subscription
-from pkafka.clients.errors import UnsupportedApiError, WakeupError
+from pkafka.clients.errors import WakeupError
 from pkafka.errors import ErrorCode, PkafkaError, ProtocolError
 from pkafka.model import TopicPartition
-from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from pkafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pkafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from pkafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from pkafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from pkafka.protocol.messages.heartbeat import HeartbeatRequest
+from pkafka.protocol.messages.join_group import JoinGroupRequest
+from pkafka.protocol.messages.sync_group import SyncGroupRequest
 
 log = logging.getLogger(__name__)
 
-_JOIN_LAPSE_MS: Final = 5_000
-_LAST_VERSION_OF_ONE_KEY: Final = 3
 # It looks at generations too: what one member says it has may be older than what another has.
 _CAREFUL: Final = "cooperative-sticky"
-_RESPONSES: Final[Mapping[type[Any], type[Any]]] = {
-    JoinGroupRequest: JoinGroupResponse,
-    SyncGroupRequest: SyncGroupResponse,
-    HeartbeatRequest: HeartbeatResponse,
-    LeaveGroupRequest: LeaveGroupResponse,
-}
-
 Snapshot = dict[str, frozenset[PartitionRacks]]
 
 
@@ -88,7 +77,6 @@ class ConsumerCoordinator:
         metrics: ConsumerMetrics,
         forget: Callable[[Iterable[TopicPartition]], None],
     ) -> None:
-        self._channel = channel
         self._net = channel.net
         self._cluster: Cluster = channel.net.cluster
         self._membership = channel.membership
@@ -99,8 +87,7 @@ class ConsumerCoordinator:
         self._protocol = protocol
         self._metrics = metrics
         self._forget = forget
-        self._thread: HeartbeatThread | None = None
-        self._knows_keys = True
+        self._driver = MembershipDriver(channel, config.request_timeout_ms, log, self._on_answer)
         self._snapshot: Snapshot = {}
         self._snapshot_of: tuple[int, int] = (-1, -1)
         self._assigned_snapshot: Snapshot | None = None
@@ -127,9 +114,7 @@ class ConsumerCoordinator:
             return
         membership.heartbeat.polled(now_ms)
         membership.want_coordinator()
-        if self._thread is None:
-            name = f"kafka-coordinator-heartbeat-thread | {membership.settings.group_id}"
-            self._thread = HeartbeatThread(self._net, lambda: membership.is_waiting, name)
+        self._driver.start()
         self._note_metadata()
         self._ask_for_rejoin()
         while self._is_join_possible() and (step := membership.next_step(now_ms)) is not None:
@@ -157,13 +142,7 @@ class ConsumerCoordinator:
             Exception: what the user's listener raised; the group was left nevertheless.
         """
         error = self._give_all_up()
-        request = self._membership.leave(reason)
-        if request is not None:
-            future = self._channel.send(request, LeaveGroupResponse)
-            if deadline_ms is None:
-                self._net.poll_now()
-            else:
-                self._net.poll_until(future, deadline_ms)
+        self._driver.leave(reason, deadline_ms)
         self._joined_topics = self._assigned_snapshot = None
         self._prepare_commit = self._prepare_began_ms = self._fresh_from_generation = None
         if error is not None:
@@ -183,8 +162,7 @@ class ConsumerCoordinator:
                 log.exception("while closing")
                 failure = error
             finally:
-                if self._thread is not None:
-                    self._thread.close()
+                self._driver.stop()
             try:
                 if self._config.internal_leave_group_on_close:
                     self.leave("the consumer is being closed", deadline_ms)
@@ -206,58 +184,13 @@ class ConsumerCoordinator:
         Returns:
             How long nothing is due, in milliseconds.
         """
-        self._channel.drop_former()
-        for request in self._membership.due(now_ms):
-            self._send(request, now_ms)
+        self._driver.send_due(now_ms)
         self._commits.send_waiting()
-        self._log_notes()
+        self._driver.log_notes()
         return self._membership.wait_ms(now_ms)
 
-    def _log_notes(self) -> None:
-        membership = self._membership
-        if not membership.notes and not membership.warnings:
-            return
-        for level, notes in ((logging.INFO, membership.notes), (logging.WARNING, membership.warnings)):
-            for note in notes:
-                log.log(level, "[group %s] %s", membership.settings.group_id, note)
-            notes.clear()
-
-    def _send(self, request: Request, now_ms: int) -> None:
-        future: RequestFuture[Any]
-        if isinstance(request, FindCoordinatorRequest):
-            future = self._send_lookup(request)
-        else:
-            timeout_ms = None
-            if isinstance(request, JoinGroupRequest):
-                # The coordinator answers when all members have joined, or the time to do so is over.
-                timeout_ms = max(
-                    self._config.request_timeout_ms, self._config.max_poll_interval_ms + _JOIN_LAPSE_MS
-                )
-            future = self._channel.send(request, _RESPONSES[type(request)], timeout_ms=timeout_ms)
-        future.add_listener(
-            lambda answer: self._on_answer(request, answer, now_ms),
-            lambda error: self._membership.unanswered(request, error, self._net.now_ms),
-        )
-
-    def _send_lookup(self, request: FindCoordinatorRequest) -> RequestFuture[FindCoordinatorResponse]:
-        address = self._cluster.any_address()
-        if self._knows_keys:
-            future = self._net.send(address, request, FindCoordinatorResponse)
-            future.add_listener(lambda _: None, self._note_old_broker)
-            return future
-        old = FindCoordinatorRequest(key=request.coordinator_keys[0], key_type=0)
-        return self._net.send(address, old, FindCoordinatorResponse, max_version=_LAST_VERSION_OF_ONE_KEY)
-
-    def _note_old_broker(self, error: Exception) -> None:
-        if isinstance(error, UnsupportedApiError) and self._knows_keys:
-            self._knows_keys = False
-            error.retriable = True  # in the older form
-
-    def _on_answer(self, request: Request, answer: Response, sent_ms: int) -> None:
-        now_ms = self._net.now_ms
+    def _on_answer(self, request: Request, answer: Response, latency_ms: int) -> None:
         membership, metrics = self._membership, self._metrics
-        membership.answered(request, answer, now_ms)
-        latency_ms = now_ms - sent_ms
         if isinstance(request, HeartbeatRequest):
             metrics.heartbeat(latency_ms)
         elif isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
@@ -267,7 +200,7 @@ class ConsumerCoordinator:
                 metrics.rebalance_failed()
             elif isinstance(request, SyncGroupRequest) and membership.state is MemberState.STABLE:
                 if membership.rebalance_began_ms is not None:
-                    metrics.rebalanced(now_ms - membership.rebalance_began_ms)
+                    metrics.rebalanced(self._net.now_ms - membership.rebalance_began_ms)
                 membership.rebalance_began_ms = None
 
     # -- metadata -----------------------------------------------------------------------------------------
@@ -397,7 +330,7 @@ class ConsumerCoordinator:
             user_data = each.subscription_user_data(self._joined_topics)
             told = MemberSubscription(sorted(self._joined_topics), user_data, owned, generation, rack)
             protocols.append((each.name, encode_subscription(told)))
-        self._send(self._membership.join(protocols, now_ms), now_ms)
+        self._driver.send(self._membership.join(protocols, now_ms), now_ms)
 
     def _assign(self, step: Lead) -> bool:
         """Decide which member reads which partitions.

@@ -1,18 +1,34 @@
 """One partition's part of one answer: kept as bytes, decoded batch by batch as it is taken."""
 
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from pkafka.clients.consumer.chunks import Chunk
 from pkafka.clients.consumer.transactions import AbortedBatches
+from pkafka.clients.raw_batch import RawBatch
 from pkafka.errors import ApiError
 from pkafka.model import TopicPartition
 from pkafka.protocol import Buffer
 from pkafka.protocol.messages.fetch import AbortedTransaction
-from pkafka.records.batch import BatchHeader, peek
+from pkafka.records.batch import BatchHeader, crc_is_valid, peek
+from pkafka.records.columns import RecordColumns
+from pkafka.records.compression import Codec, codec_of
+from pkafka.records.errors import corrupt
+from pkafka.records.forwarding import can_be_forwarded, encode_again
 from pkafka.records.reading import decode_columns_at, decode_run_at, scan
 
+P = TypeVar("P", Chunk, RawBatch)
 Batches: TypeAlias = list[tuple[int, BatchHeader | None]]
+
+
+def count_of(piece: Chunk | RawBatch) -> int:
+    """How many records a piece of an answer has."""
+    return piece.record_count if isinstance(piece, RawBatch) else len(piece)
+
+
+def first_offset(piece: Chunk | RawBatch) -> int:
+    """The offset of its first record."""
+    return piece.first_offset if isinstance(piece, RawBatch) else piece.offsets[0]
 
 
 class _Progress:
@@ -25,6 +41,18 @@ class _Progress:
 
     def __init__(self, offset: int) -> None:
         self.next_offset = offset
+
+
+class _Source(NamedTuple):
+    """What is read of an answer, and how."""
+
+    partition: TopicPartition
+    progress: _Progress
+    view: memoryview
+    batches: Batches
+    damage: ApiError | None
+    check_crcs: bool
+    aborted: list[AbortedTransaction] | None
 
 
 class Fetched:
@@ -59,7 +87,9 @@ class Fetched:
         """Not one whole batch came, and nothing says why."""
         self.error: ApiError | None = None
         """What is wrong with the batch at :attr:`next_offset`; nothing comes after it."""
-        self._chunks = _decode(partition, self._progress, view, batches, damage, check_crcs, aborted)
+        self._source = _Source(partition, self._progress, view, batches, damage, check_crcs, aborted)
+        self._chunks: Iterator[Chunk] | None = None
+        self._raw: Iterator[RawBatch] | None = None
         self._chunk: Chunk | None = None
         self._taken = 0
 
@@ -79,16 +109,11 @@ class Fetched:
         Raises:
             ApiError: CORRUPT_MESSAGE or INVALID_RECORD, the next batch is damaged; every later call says so again.
         """
-        if self.error is not None:
-            raise self.error
         chunk = self._chunk
         if chunk is None:
-            try:
-                chunk = next(self._chunks, None)
-            except ApiError as error:
-                text = f"Record batch for partition {self.partition} at offset {self.next_offset} is invalid, cause: "
-                self.error = ApiError(error.code, f"{text}{error.message}")
-                raise self.error from error
+            if self._chunks is None:
+                self._chunks, self._raw = _decode(self._source), None
+            chunk = self._next(self._chunks)
             if chunk is None:
                 return None
         start, stop = self._taken, self._taken + records_max
@@ -100,16 +125,74 @@ class Fetched:
         self._progress.next_offset = chunk.offsets[-1] + 1
         return chunk.part(start) if start else chunk
 
+    def take_batch(self, records_max: int) -> RawBatch | None:
+        """The next batch as bytes; None when there are no more.
 
-def _decode(
-    partition: TopicPartition,
-    progress: _Progress,
-    view: memoryview,
-    batches: Batches,
-    damage: ApiError | None,
-    check_crcs: bool,
-    aborted: list[AbortedTransaction] | None,
-) -> Iterator[Chunk]:
+        Raises:
+            ApiError: as :meth:`take`.
+        """
+        if self._raw is None:
+            # What take() has decoded and not handed out is read again: from the next record on.
+            self._chunk, self._taken, self._chunks = None, 0, None
+            self._raw = _batches(self._source)
+        batch = self._next(self._raw)
+        if batch is not None:
+            self._progress.next_offset = batch.next_offset
+        return batch
+
+    def _next(self, pieces: Iterator[P]) -> P | None:
+        if self.error is not None:
+            raise self.error
+        try:
+            return next(pieces, None)
+        except ApiError as error:
+            text = f"Record batch for partition {self.partition} at offset {self.next_offset} is invalid, cause: "
+            self.error = ApiError(error.code, f"{text}{error.message}")
+            raise self.error from error
+
+
+def _batches(source: _Source) -> Iterator[RawBatch]:
+    partition, progress, view, batches, damage, check_crcs, aborted = source
+    start = progress.next_offset
+    filter_ = None if aborted is None else AbortedBatches(aborted)
+    for position, known in batches:
+        if known is not None and known.last_offset < start:
+            if filter_ is not None:
+                _note(filter_, view, position, known)
+            continue
+        header, columns = _checked(
+            view,
+            position,
+            known,
+            check_crc=check_crcs,
+            from_offset=start,
+            skip=None if filter_ is None else filter_.skip,
+        )
+        following = header.base_offset + header.last_offset_delta + 1
+        if isinstance(columns, memoryview):
+            yield RawBatch(
+                partition,
+                columns,
+                header.base_offset,
+                following,
+                header.records_count,
+                header.partition_leader_epoch,
+            )
+        elif columns is not None and header.is_control:
+            if filter_ is not None:
+                filter_.note_marker(header, columns.keys[0])
+        elif columns is not None:
+            first, count = columns.offsets[0], len(columns.values)
+            codec = Codec.NONE if known is None else codec_of(header.attributes)
+            data = encode_again(columns, codec)
+            yield RawBatch(partition, data, first, following, count, header.partition_leader_epoch, True)
+        progress.next_offset = max(progress.next_offset, following)
+    if damage is not None:
+        raise damage
+
+
+def _decode(source: _Source) -> Iterator[Chunk]:
+    partition, progress, view, batches, damage, check_crcs, aborted = source
     start = progress.next_offset
     filter_ = None if aborted is None else AbortedBatches(aborted)
     skip = None if filter_ is None else filter_.skip
@@ -117,6 +200,8 @@ def _decode(
     while index < len(batches):
         position, known = batches[index]
         if known is not None and known.last_offset < start:
+            if filter_ is not None:
+                _note(filter_, view, position, known)
             index += 1
             continue
         if known is not None and known.base_offset >= start:
@@ -148,3 +233,33 @@ def _end(view: memoryview, batches: Batches) -> int:
         return -1
     position, header = batches[-1]
     return peek(view, position)[0] + 1 if header is None else header.next_offset
+
+
+def _checked(
+    view: memoryview,
+    position: int,
+    known: BatchHeader | None,
+    *,
+    check_crc: bool,
+    from_offset: int,
+    skip: Callable[[BatchHeader], bool] | None,
+) -> tuple[BatchHeader, RecordColumns | memoryview | None]:
+    """A batch as its bytes where they can be sent so, else its records; neither where it has none to give."""
+    if known is None or known.base_offset < from_offset or not can_be_forwarded(known):
+        return decode_columns_at(
+            view, position, known, check_crc=check_crc, from_offset=from_offset, skip=skip
+        )
+    if check_crc and not crc_is_valid(view, position, known.size_bytes):
+        raise corrupt(f"the batch at offset {known.base_offset} does not match its checksum")
+    if skip is not None and skip(known):
+        return known, None
+    return known, view[position : position + known.size_bytes]
+
+
+def _note(filter_: AbortedBatches, view: memoryview, position: int, header: BatchHeader) -> None:
+    """Look at a batch before the position: transactions that begin or end there do so no later."""
+    filter_.skip(header)
+    if header.is_control:
+        _, columns = decode_columns_at(view, position, header, check_crc=False)
+        if columns is not None:
+            filter_.note_marker(header, columns.keys[0])

@@ -8,7 +8,7 @@ Driven by the consumer's thread.
 
 import itertools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from pkafka.clients.cluster import Broker, Cluster
@@ -16,7 +16,7 @@ from pkafka.clients.config import ConsumerConfig
 from pkafka.clients.connection import Pending
 from pkafka.clients.consumer.chunks import Chunk
 from pkafka.clients.consumer.errors import OffsetOutOfRangeError
-from pkafka.clients.consumer.fetched import Fetched
+from pkafka.clients.consumer.fetched import Fetched, P, count_of
 from pkafka.clients.consumer.metrics import ConsumerMetrics
 from pkafka.clients.consumer.sessions import FetchPosition, FetchSession
 from pkafka.clients.consumer.subscription import PartitionState, Subscription
@@ -149,13 +149,21 @@ class Fetcher:
                 self._send(broker, wanted, now_ms)
 
     def take(self, records_max: int) -> list[Chunk]:
+        """:meth:`take_by`, as columns of records."""
+        return self.take_by(Fetched.take, records_max)
+
+    def take_by(self, pull: Callable[[Fetched, int], P | None], records_max: int) -> list[P]:
         """Kept records, at most so many, one answer of a partition after the other; moves their positions.
+
+        Args:
+            pull: takes the next piece of an answer, of at most so many records; None when there is no more.
+            records_max: as many records are wanted; the last piece may have more.
 
         Raises:
             ApiError: a partition cannot be read: no permission, damaged data.
             OffsetOutOfRangeError: the position is out of range and ``auto.offset.reset=none``.
         """
-        chunks: list[Chunk] = []
+        chunks: list[P] = []
         left = records_max
         paused: list[Fetched] = []
         ready = self._ready
@@ -175,7 +183,7 @@ class Fetcher:
                 assert state is not None, partition
                 before = len(chunks)
                 try:
-                    is_empty, left = self._take_from(fetched, left, chunks)
+                    is_empty, left = self._take_from(fetched, pull, left, chunks)
                 except ApiError:
                     if not chunks:
                         raise
@@ -183,7 +191,7 @@ class Fetcher:
                 finally:
                     epoch = chunks[-1].leader_epoch if len(chunks) > before else state.position_epoch
                     if fetched in self._answers:
-                        count = sum(map(len, chunks[before:]))
+                        count = sum(map(count_of, chunks[before:]))
                         self._answers[fetched].records[partition.topic] += count
                     self._subscription.advance(partition, fetched.next_offset, epoch)
                 if is_empty:
@@ -195,14 +203,16 @@ class Fetcher:
         return chunks
 
     @staticmethod
-    def _take_from(fetched: Fetched, left: int, chunks: list[Chunk]) -> tuple[bool, int]:
-        """Move chunks of one answer; whether it is empty now, and how many records are wanted still."""
+    def _take_from(
+        fetched: Fetched, pull: Callable[[Fetched, int], P | None], left: int, chunks: list[P]
+    ) -> tuple[bool, int]:
+        """Move pieces of one answer; whether it is empty now, and how many records are wanted still."""
         while left > 0:
-            chunk = fetched.take(left)
+            chunk = pull(fetched, left)
             if chunk is None:
                 return True, left
             chunks.append(chunk)
-            left -= len(chunk)
+            left -= count_of(chunk)
         return fetched.is_drained, left
 
     def drop(self, partition: TopicPartition) -> None:

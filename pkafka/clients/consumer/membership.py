@@ -68,6 +68,15 @@ class MembershipSettings:
     max_poll_interval_ms: int = 300_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
+    protocol_type: str = PROTOCOL_TYPE
+    """What the members of the group are: consumers, unless something else uses the group protocol."""
+    kind: str = "consumer"
+    """What the reasons call the member that polled too late."""
+    poll_expired: str = (
+        "consumer poll timeout has expired: the time between calls of poll was longer than max.poll.interval.ms; poll "
+        "more often, or fetch less with max.poll.records"
+    )
+    """What to warn of when it did."""
 
 
 class _Phase(Enum):
@@ -151,11 +160,8 @@ class Membership:
             self.forget_coordinator("session timed out without receiving a heartbeat response")
             return []
         if self.heartbeat.poll_expired(now_ms):
-            self.warnings.append(
-                "consumer poll timeout has expired: the time between calls of poll was longer than "
-                "max.poll.interval.ms; poll more often, or fetch less with max.poll.records"
-            )
-            leave = self.leave("consumer poll timeout has expired.")
+            self.warnings.append(self.settings.poll_expired)
+            leave = self.leave(f"{self.settings.kind} poll timeout has expired.")
             return [] if leave is None else [leave]
         if self.heartbeat.is_due(now_ms):
             self.heartbeat.sent(now_ms)
@@ -271,7 +277,7 @@ class Membership:
             rebalance_timeout_ms=self.settings.max_poll_interval_ms,
             member_id=self.generation.member_id,
             group_instance_id=self.settings.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=self.settings.protocol_type,
             protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols],
             reason=self.rejoin_reason[:_REASON_CHARS_MAX],
         )
@@ -435,7 +441,7 @@ class Membership:
         if code is not ErrorCode.NONE:
             self._join_refused(sent, answer, code, now_ms)
             return
-        if answer.protocol_type not in (None, PROTOCOL_TYPE):
+        if answer.protocol_type not in (None, self.settings.protocol_type):
             self._join_failed(ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL), now_ms, retriable=False)
             return
         self.state = MemberState.COMPLETING_REBALANCE
@@ -473,7 +479,7 @@ class Membership:
             generation_id=self.generation.id,
             member_id=self.generation.member_id,
             group_instance_id=self.settings.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=self.settings.protocol_type,
             protocol_name=self.generation.protocol,
             assignments=[
                 SyncGroupRequestAssignment(member_id=member, assignment=data) for member, data in assignments
@@ -491,7 +497,7 @@ class Membership:
                 self.forget_coordinator(code.message)
             self._join_failed(ApiError(code), now_ms, retriable=code.retriable)
             return
-        wrong_type = answer.protocol_type not in (None, PROTOCOL_TYPE)
+        wrong_type = answer.protocol_type not in (None, self.settings.protocol_type)
         if wrong_type or answer.protocol_name not in (None, self.generation.protocol):
             self._join_failed(ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL), now_ms, retriable=False)
             return

@@ -179,6 +179,10 @@ class ConsumerNetwork:
             self._woken = False
             raise WakeupError("the consumer was woken up")
 
+    def forget_wakeup(self) -> None:
+        """Take back a wake-up that no wait has seen."""
+        self._woken = False
+
     @contextmanager
     def without_wakeup(self) -> Iterator[None]:
         """Keep wake-ups for later."""

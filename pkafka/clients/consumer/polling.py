@@ -1,6 +1,6 @@
 """What a consumer does while it polls: membership, positions, metadata, fetches, round by round until records come."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -8,12 +8,14 @@ from pkafka.clients.config import ConsumerConfig
 from pkafka.clients.consumer.chunks import Chunk
 from pkafka.clients.consumer.distances import Distances
 from pkafka.clients.consumer.errors import RecordDeserializationError
+from pkafka.clients.consumer.fetched import Fetched, P, count_of, first_offset
 from pkafka.clients.consumer.fetcher import Fetcher
 from pkafka.clients.consumer.metrics import ConsumerMetrics
 from pkafka.clients.consumer.network import ConsumerNetwork
 from pkafka.clients.consumer.positions import Positions
 from pkafka.clients.consumer.subscription import Mode, Subscription
 from pkafka.clients.errors import AuthenticationError, ConnectError
+from pkafka.clients.raw_batch import RawBatch
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_LEADER, TopicPartition
 
@@ -60,6 +62,12 @@ class Rounds:
         self._told_unreachable: set[str] = set()
 
     def fetch(self, deadline_ms: int, records_max: int) -> list[Chunk]:
+        """:meth:`fetch_by`, as columns of records."""
+        return self.fetch_by(Fetched.take, deadline_ms, records_max)
+
+    def fetch_by(
+        self, pull: Callable[[Fetched, int], P | None], deadline_ms: int, records_max: int
+    ) -> list[P]:
         """Records that have come, or that come in time; takes what else is due a step further meanwhile.
 
         Raises:
@@ -79,7 +87,7 @@ class Rounds:
             self._check_topics()
             self._distances.watch()
             self._fetcher.send_fetches()
-            chunks = self._fetcher.take(records_max)
+            chunks = self._fetcher.take_by(pull, records_max)
             if chunks:
                 with self.or_give_back(chunks):
                     self._fetcher.send_fetches()
@@ -108,14 +116,14 @@ class Rounds:
         return wait_ms
 
     @contextmanager
-    def or_give_back(self, chunks: list[Chunk]) -> Iterator[None]:
+    def or_give_back(self, chunks: Sequence[Chunk | RawBatch]) -> Iterator[None]:
         """Go back to what was about to be returned when a KeyboardInterrupt comes between: closing would commit it."""
         try:
             yield
         except BaseException:
             for chunk in reversed(chunks):
                 if self._subscription.get(chunk.partition) is not None:
-                    self._subscription.seek(chunk.partition, chunk.offsets[0])
+                    self._subscription.seek(chunk.partition, first_offset(chunk))
                     self._fetcher.drop(chunk.partition)
             raise
 
@@ -187,10 +195,10 @@ class Rounds:
             )
             raise ApiError(code, f"{text}: [{', '.join(topics)}]")
 
-    def _count(self, chunks: list[Chunk]) -> None:
+    def _count(self, chunks: Sequence[Chunk | RawBatch]) -> None:
         counts: dict[TopicPartition, int] = {}
         for chunk in chunks:
-            counts[chunk.partition] = counts.get(chunk.partition, 0) + len(chunk)
+            counts[chunk.partition] = counts.get(chunk.partition, 0) + count_of(chunk)
         topics: dict[str, int] = {}
         for partition, count in counts.items():
             topics[partition.topic] = topics.get(partition.topic, 0) + count

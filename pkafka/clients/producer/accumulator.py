@@ -114,6 +114,20 @@ class Accumulator:
             self._wake_sender()
         return future
 
+    def append_raw(
+        self, topic: TopicQueues, partition: int, builder: BatchBuilder, deadline_ms: int
+    ) -> ProducerBatch:
+        """Queue a batch that is finished, behind what waits for its partition.
+
+        Raises:
+            BufferExhaustedError, ClosedError: as :meth:`append`.
+        """
+        with self.lock:
+            self._reserve(builder.size_bytes, deadline_ms)
+            batch = self._queue(topic.queue(partition), builder, builder.size_bytes)
+        self._wake_sender()
+        return batch
+
     def append_many(
         self,
         topic: TopicQueues,
@@ -331,17 +345,21 @@ class Accumulator:
             queue.open = None
 
     def _new_batch(self, queue: PartitionQueue, limit: int, reserved: int) -> ProducerBatch:
+        builder = BatchBuilder(limit, codec=self._codec, level=self._level)
+        batch = queue.open = self._queue(queue, builder, reserved)
+        return batch
+
+    def _queue(self, queue: PartitionQueue, builder: BatchBuilder, reserved: int) -> ProducerBatch:
         now_ms = self._clock.monotonic_ms()
         batch = ProducerBatch(
             queue,
-            BatchBuilder(limit, codec=self._codec, level=self._level),
+            builder,
             now_ms=now_ms,
             deadline_ms=now_ms + self._config.delivery_timeout_ms,
             reserved_bytes=reserved,
         )
         self._seal(queue)
         queue.batches.append(batch)
-        queue.open = batch
         self.waiting.setdefault(queue)
         self.incomplete[batch] = None
         return batch

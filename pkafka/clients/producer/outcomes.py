@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pkafka.clients.cluster import Broker, Cluster
 from pkafka.clients.config import ProducerConfig
+from pkafka.clients.config.options import INT_MAX
 from pkafka.clients.connection import Pending
 from pkafka.clients.errors import ClientError, ClientTimeoutError, Stage
 from pkafka.clients.producer.accumulator import Accumulator
@@ -265,9 +266,8 @@ class Outcomes:
         middle = len(records) // 2
         halves = []
         for part in (records[:middle], records[middle:]):
-            builder = BatchBuilder(
-                batch.builder.size_bytes, codec=batch.builder.codec, level=batch.builder.level
-            )
+            # What the batch was made of before compression may be larger than all that was known of it.
+            builder = BatchBuilder(INT_MAX, codec=batch.builder.codec, level=batch.builder.level)
             for record in part:
                 builder.append(record.timestamp, record.key, record.value, record.headers)
             half = ProducerBatch(

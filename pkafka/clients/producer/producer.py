@@ -11,6 +11,7 @@ import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from pkafka.clients import plugins
@@ -49,12 +50,15 @@ from pkafka.clients.producer.metadata import ProducerMetadata, closed_error
 from pkafka.clients.producer.metrics import ProducerMetrics
 from pkafka.clients.producer.partition_choice import PartitionChoice
 from pkafka.clients.producer.queues import TopicQueues
+from pkafka.clients.producer.raw_sending import RawSending
 from pkafka.clients.producer.record import ProducerRecord, check_place
 from pkafka.clients.producer.sender import Sender
 from pkafka.clients.producer.size_limits import SizeLimits
+from pkafka.clients.raw_batch import RawBatch
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError
 from pkafka.model import TopicPartition
+from pkafka.protocol import Buffer
 
 if TYPE_CHECKING:
     from pkafka.clients.producer.transaction_channel import TransactionChannel
@@ -106,6 +110,7 @@ class Producer:
             self._cluster, self._partitioner, keys_count=not (config.partitioner_ignore_keys or ignores_keys)
         )
         self._limits = SizeLimits(config)
+        self._raw = RawSending(config, self._accumulator, self._metadata, self._limits)
         self._size_unchecked = self._limits.unchecked
         add_gauges(self._metrics, config, self._accumulator, self._sender, self._cluster)
         self._sender.start()
@@ -203,7 +208,14 @@ class Producer:
             self._check_may_send()
         stamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
         if self._interceptors.is_needed or (self._partitioner is not None and partition is None):
-            return self._send_each(topic, values, keys, partition, stamp, headers)
+            each = zip(values, repeat(None) if keys is None else keys, strict=False)
+            return BatchFuture.of_records(
+                stamp,
+                [
+                    self.send(topic, value, key, partition=partition, timestamp_ms=stamp, headers=headers)
+                    for value, key in each
+                ],
+            )
         value_bytes = all_bytes(self._value_serializer, topic, values, headers, "value")
         key_bytes = None if keys is None else all_bytes(self._key_serializer, topic, keys, headers, "key")
         sent: list[Sent] = []
@@ -233,6 +245,24 @@ class Producer:
             where = -1 if partition is None else partition
             return BatchFuture(stamp, sent, BatchMetadata(topic, where, -1, len(left), -1, left, error))
         return BatchFuture(stamp, sent)
+
+    def send_raw_batch(self, topic: str, batch: RawBatch | Buffer, *, partition: int) -> BatchFuture:
+        """Send a finished batch of ``Consumer.poll_batches()`` on: compressed as it is, under this producer's sequence.
+
+        Neither serializers nor interceptors see it. One larger than ``max.request.size`` is encoded again, in parts.
+
+        Raises:
+            RecordError: it is no whole v2 batch, is damaged, or has holes, a marker or the broker's time.
+            ClosedError, IllegalArgumentError, IllegalStateError, TransactionError: as :meth:`send`.
+        """
+        check_place(topic, partition, None)
+        if self._is_guarded:
+            self._check_may_send()
+        data = batch.data if isinstance(batch, RawBatch) else batch
+        future, error = self._raw.send(topic, data, partition, self._clock.monotonic_ms())
+        if error is not None:
+            self._note_failure(error)
+        return future
 
     # -- transactions -------------------------------------------------------------------------------------
 
@@ -539,37 +569,12 @@ class Producer:
 
     def _abort_after_failure(self) -> None:
         """Abort, where that is possible: the failure that asks for it says more than that it is not."""
-        transactions = self._transactions
-        if self._closed or transactions is None or not transactions.can_be_aborted:
+        if self._closed or self._transactions is None or not self._transactions.can_be_aborted:
             return
         try:
             self.abort_transaction()
         except (ApiError, ClientError) as error:
             _log.warning("the transaction could not be aborted: %s", error)
-
-    # -- many records -------------------------------------------------------------------------------------
-
-    def _send_each(
-        self,
-        topic: str,
-        values: Sequence[Any],
-        keys: Sequence[Any] | None,
-        partition: int | None,
-        timestamp_ms: int,
-        headers: Sequence[tuple[str, bytes | None]],
-    ) -> BatchFuture:
-        futures = [
-            self.send(
-                topic,
-                value,
-                None if keys is None else keys[index],
-                partition=partition,
-                timestamp_ms=timestamp_ms,
-                headers=headers,
-            )
-            for index, value in enumerate(values)
-        ]
-        return BatchFuture.of_records(timestamp_ms, futures)
 
     def _forsake(self) -> None:
         """In a child process, which has no sender thread: take nothing more, and wait for nothing."""

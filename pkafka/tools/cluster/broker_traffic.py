@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pkafka.errors import PkafkaError
 from pkafka.tools.cluster.jmx_page import MetricsPage, MetricsUnavailableError
+from pkafka.tools.cluster.page_reader import UNGUARDED, PageReader
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
@@ -19,7 +20,8 @@ _SENT: Final = _TOPICS.format("BytesOutPerSec")
 _IDENTITY: Final = "kafka.server:type=app-info,id="
 _PORT: Final = "pkafka.metrics.port"
 _HOST: Final = "pkafka.metrics.host"
-_KEYS: Final = (_PORT, _HOST)
+_KEYSTORE: Final = "pkafka.metrics.ssl.keystore.location"
+_KEYS: Final = (_PORT, _HOST, _KEYSTORE)
 _AT_ONCE: Final = 8
 _PATIENCE_S: Final = 2.0
 """A page that does not answer must not hold up what the cluster has told already."""
@@ -41,11 +43,13 @@ class MetricsPages:
     Args:
         urls: ``http://host:port`` of pages; the broker of each is found by its id.
         timeout_s: for each request.
+        reader: who reads them.
     """
 
-    def __init__(self, urls: Sequence[str], *, timeout_s: float) -> None:
+    def __init__(self, urls: Sequence[str], *, timeout_s: float, reader: PageReader = UNGUARDED) -> None:
         self._timeout_s = min(timeout_s, _PATIENCE_S)
-        self._given = [MetricsPage(url, timeout_s=self._timeout_s) for url in urls]
+        self._reader = reader
+        self._given = [self._page(url) for url in urls]
         self._pages: dict[int, MetricsPage | None] = {}
 
     def traffic(self, admin: "Admin", brokers: "Iterable[BrokerInfo]") -> dict[int, Traffic]:
@@ -60,10 +64,8 @@ class MetricsPages:
             del self._given[0]
         here = {each.id: each for each in brokers}
         unknown = [each for each in here.values() if each.id not in self._pages]
-        for number, address in _named_by_settings(admin, unknown).items():
-            self._pages[number] = (
-                None if address is None else MetricsPage(f"http://{address}", timeout_s=self._timeout_s)
-            )
+        for number, url in _named_by_settings(admin, unknown).items():
+            self._pages[number] = None if url is None else self._page(url)
         asked = {number: known for number in here if (known := self._pages.get(number)) is not None}
         if not asked:
             return {}
@@ -71,9 +73,12 @@ class MetricsPages:
             found = dict(zip(asked, threads.map(_count, asked, asked.values()), strict=True))
         return {number: traffic for number, traffic in found.items() if traffic is not None}
 
+    def _page(self, url: str) -> MetricsPage:
+        return MetricsPage(url, timeout_s=self._timeout_s, reader=self._reader)
 
-def page_address(host: str, settings: Mapping[str, str | None]) -> str | None:
-    """``host:port`` of the page of a broker; None where it has none that can be reached from here.
+
+def page_url(host: str, settings: Mapping[str, str | None]) -> str | None:
+    """The URL of the page of a broker; None where it has none that can be reached from here.
 
     Args:
         host: where clients reach the broker.
@@ -87,7 +92,8 @@ def page_address(host: str, settings: Mapping[str, str | None]) -> str | None:
         return None  # on the broker's machine only: here it would be another one's
     if at in ("0.0.0.0", "::"):  # noqa: S104 - what it listens on; asked is the broker's own address
         at = host
-    return f"[{at}]:{port}" if ":" in at else f"{at}:{port}"
+    scheme = "https" if settings.get(_KEYSTORE) else "http"
+    return f"{scheme}://[{at}]:{port}" if ":" in at else f"{scheme}://{at}:{port}"
 
 
 def _is_loopback(host: str) -> bool:
@@ -109,7 +115,7 @@ def _named_by_settings(admin: "Admin", brokers: "Sequence[BrokerInfo]") -> dict[
         broker = resources[resource]
         if not isinstance(entries, PkafkaError):
             settings = {each.name: each.value for each in entries}
-            addresses[broker.id] = page_address(broker.host, settings)
+            addresses[broker.id] = page_url(broker.host, settings)
     return addresses
 
 

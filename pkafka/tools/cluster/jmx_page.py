@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from pkafka.errors import PkafkaError
 from pkafka.java.numbers import double_text
+from pkafka.tools.cluster.page_reader import UNGUARDED, PageReader
 
 # SimpleDateFormat's letters, by how many of them stand together; others are refused.
 _DATES: Final = {
@@ -53,15 +54,18 @@ class MetricsPage:
     Args:
         url: ``http://host:port``, where ``pkafka.metrics.port`` says.
         timeout_s: for each request.
-        login: user and password, where they are asked for.
+        reader: who reads it, where the page asks for that.
     """
 
-    def __init__(self, url: str, *, timeout_s: float, login: tuple[str, str] | None = None) -> None:
+    def __init__(self, url: str, *, timeout_s: float, reader: PageReader = UNGUARDED) -> None:
         self._url = url.rstrip("/")
         self._timeout_s = timeout_s
         self._headers = {}
-        if login is not None:
-            self._headers["Authorization"] = f"Basic {b64encode(':'.join(login).encode()).decode()}"
+        if reader.login is not None:
+            self._headers["Authorization"] = f"Basic {b64encode(':'.join(reader.login).encode()).decode()}"
+        self._opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=reader.context), _NoRedirects
+        )
 
     def beans(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """The beans that these names or patterns mean, all without any; each has its ``name`` and its attributes.
@@ -88,18 +92,28 @@ class MetricsPage:
     def _get(self, path: str) -> str:
         try:
             request = urllib.request.Request(f"{self._url}{path}", headers=self._headers)  # noqa: S310 - the user's
-            with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:  # noqa: S310
+            with self._opener.open(request, timeout=self._timeout_s) as answer:
                 text: str = answer.read().decode(errors="replace")
                 return text
         except urllib.error.HTTPError as error:
-            problem = _problem_in(error.read()) if error.code == 400 else None
+            with error:
+                problem = _problem_in(error.read()) if error.code == 400 else None
             if problem is not None:
                 raise BadQueryError(problem) from None
-            raise MetricsUnavailableError(f"{self._url}{path} answers {error.code} {error.reason}") from None
+            hint = "; --metrics-config FILE has the login" if error.code == http.client.UNAUTHORIZED else ""
+            text = f"{self._url}{path} answers {error.code} {error.reason}{hint}"
+            raise MetricsUnavailableError(text) from None
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             text = getattr(reason, "strerror", None) or str(reason)
             raise MetricsUnavailableError(f"Could not connect to {self._url}: {text}") from None
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Refuses redirects: the login is for this page alone."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Nothing."""
 
 
 def _problem_in(answer: bytes) -> str | None:

@@ -114,13 +114,13 @@ def measure_lag(
 
 def committed_offsets(
     admin: Admin, group_ids: Iterable[str], *, timeout_ms: int | None = None
-) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-    """Every offset that groups have stored.
+) -> dict[str, dict[TopicPartition, OffsetAndMetadata | None]]:
+    """Every partition at which groups have stored something; None where that is no offset but a negative number.
 
     Raises:
         ApiError: one of them cannot be read.
     """
-    stored: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+    stored: dict[str, dict[TopicPartition, OffsetAndMetadata | None]] = {}
     for group_id, outcome in admin.list_group_offsets(
         dict.fromkeys(group_ids), timeout_ms=timeout_ms
     ).items():
@@ -128,7 +128,7 @@ def committed_offsets(
             raise outcome
         raise_first(outcome)
         stored[group_id] = {
-            partition: at for partition, at in outcome.items() if isinstance(at, OffsetAndMetadata)
+            partition: at for partition, at in outcome.items() if not isinstance(at, ApiError)
         }
     return stored
 
@@ -168,7 +168,7 @@ def partitions_of(
 
 def _partitions(
     group: GroupDescription,
-    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    committed: Mapping[TopicPartition, OffsetAndMetadata | None],
     ends: Mapping[TopicPartition, Outcome[int]],
 ) -> Iterable[PartitionLag]:
     def row(partition: TopicPartition, member: MemberDescription | None) -> PartitionLag:

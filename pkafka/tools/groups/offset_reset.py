@@ -92,7 +92,8 @@ def plan_reset(
         if group_id not in reset.file:
             raise ResetError(f"No reset plan for group {group_id} found")
         return _within_logs(look, reset.file[group_id], warn)
-    committed = committed_offsets(admin, [group_id], timeout_ms=timeout_ms)[group_id]
+    stored = committed_offsets(admin, [group_id], timeout_ms=timeout_ms)[group_id]
+    committed = {partition: at for partition, at in stored.items() if at is not None}
     if target is Target.CURRENT:
         without = [partition for partition in wanted if partition not in committed]
         kept = {partition: committed[partition].offset for partition in wanted if partition in committed}

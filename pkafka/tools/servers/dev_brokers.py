@@ -21,8 +21,10 @@ from typing import Final, NamedTuple
 
 from pkafka.errors import PkafkaError
 from pkafka.server.config.cores import cores_for_each
-from pkafka.tools.servers.local_broker import STOP_TIMEOUT_S, Broker, BrokerStartError
+from pkafka.tools.servers.authority import CertificatesError
+from pkafka.tools.servers.local_broker import PLAINTEXT, STOP_TIMEOUT_S, Broker, BrokerStartError
 from pkafka.tools.servers.processes import is_running
+from pkafka.tools.servers.security import PROTOCOLS, Security, UsersError, client_properties
 from pkafka.tools.zookeeper.server import ZooKeeperUnavailableError, start_throw_away
 
 DEFAULT_NAME: Final = "default"
@@ -47,6 +49,13 @@ class DevBroker(NamedTuple):
     """The processes of the other brokers and, last, of the ZooKeeper."""
     zookeeper: str | None = None
     """host:port of the ZooKeeper of several brokers; one alone has none."""
+    security: str | None = None
+    """The protocol of its listeners; None: everybody may do everything."""
+
+    @property
+    def client_properties(self) -> Path | None:
+        """The file with which the super user is let in; librdkafka.conf lies beside it, and folders of other users."""
+        return client_properties(self.directory) if self.security else None
 
     @property
     def is_running(self) -> bool:
@@ -86,17 +95,27 @@ class DevBrokers:
     def __init__(self, state: Path) -> None:
         self._state = state
 
-    def start(self, name: str, overrides: Mapping[str, object], *, brokers: int = 1) -> DevBroker:
+    def start(
+        self,
+        name: str,
+        overrides: Mapping[str, object],
+        *,
+        brokers: int = 1,
+        security: str | None = None,
+        passwords: Mapping[str, str] | None = None,
+    ) -> DevBroker:
         """Start a broker, or several, on free ports and leave them running.
 
         Args:
             name: to find them again.
             overrides: configuration keys of server.properties.
             brokers: how many; more than one share a ZooKeeper that is started for them.
+            security: the protocol of a secured cluster, SSL, SASL_PLAINTEXT or SASL_SSL.
+            passwords: of its users, by name.
 
         Raises:
-            DevBrokerError: one of this name runs already, the name is not legal, or a broker or ZooKeeper does not
-                start.
+            DevBrokerError: one of this name runs already, the name is not legal, the users are not, no certificate
+                can be made, or a broker or ZooKeeper does not start.
             OSError: the state or the temporary directory cannot be written.
         """
         with self._locked(name):
@@ -108,7 +127,8 @@ class DevBrokers:
                 self._forget(old)
             directory = Path(tempfile.mkdtemp(prefix=f"pkafka-dev-{name}-"))
             try:
-                with _starting(directory, overrides, brokers) as (started, zookeeper):
+                secured = Security(directory, security, passwords) if security else None
+                with _starting(directory, overrides, brokers, secured) as (started, zookeeper):
                     dev = DevBroker(
                         name,
                         started[0].pid,
@@ -117,13 +137,16 @@ class DevBrokers:
                         brokers,
                         (*(each.pid for each in started[1:]), *((zookeeper.pid,) if zookeeper else ())),
                         zookeeper.address if zookeeper else None,
+                        security,
                     )
+                    if secured is not None:
+                        secured.write_client_files(dev.bootstrap)
                     self._write(dev)
             except BaseException as error:
                 shutil.rmtree(directory, ignore_errors=True)
                 if isinstance(error, BrokerStartError):
                     raise DevBrokerError(error.reason) from None
-                if isinstance(error, ZooKeeperUnavailableError):
+                if isinstance(error, ZooKeeperUnavailableError | CertificatesError | UsersError):
                     raise DevBrokerError(str(error)) from None
                 raise
             for each in started:
@@ -175,6 +198,7 @@ class DevBrokers:
                 int(values.get("brokers", 1)),
                 tuple(map(int, values.get("others", ()))),
                 values.get("zookeeper"),
+                _protocol(values.get("security")),
             )
         except (
             FileNotFoundError,
@@ -201,7 +225,7 @@ class DevBrokers:
 
 @contextlib.contextmanager
 def _starting(
-    directory: Path, overrides: Mapping[str, object], count: int
+    directory: Path, overrides: Mapping[str, object], count: int, security: Security | None
 ) -> Iterator[tuple[list[Broker], _ZooKeeper | None]]:
     """Brokers that run, and the ZooKeeper of several; when the block fails they are ended again."""
     brokers: list[Broker] = []
@@ -224,17 +248,35 @@ def _starting(
                 # At the end all stop at once, and no broker is left to take over.
                 "controlled.shutdown.retry.backoff.ms": 100,
             }
+        protocol = security.protocol if security is not None else PLAINTEXT
+        properties = security.broker_properties if security is not None else None
         for number in range(count):
             own = {"broker.id": number, **shared} if count > 1 else {}
             place = directory / f"broker-{number}" if count > 1 else directory
-            brokers.append(Broker(place, {**own, **overrides}, own_session=True))
+            brokers.append(
+                Broker(
+                    place,
+                    {**own, **overrides},
+                    own_session=True,
+                    protocol=protocol,
+                    properties=properties,
+                )
+            )
             undo.callback(brokers[-1].kill)
+        if security is not None:
+            security.add_users(brokers[0].log_dir, {**shared, **overrides})
         with ThreadPoolExecutor(count) as threads:
             list(threads.map(lambda broker: broker.start(), brokers))
         yield brokers, zookeeper
         undo.pop_all()
         if zookeeper is not None:
             process.returncode = 0  # it goes on without us, which Popen would warn about
+
+
+def _protocol(stored: object) -> str | None:
+    if stored is None or (isinstance(stored, str) and stored in PROTOCOLS):
+        return stored
+    raise ValueError("no protocol that a secured cluster has")
 
 
 def _end(broker: DevBroker) -> bool:

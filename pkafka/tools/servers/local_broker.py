@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+PLAINTEXT = "PLAINTEXT"
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 _LOG_TAIL_CHARACTERS = 4_000
@@ -40,6 +41,8 @@ class Broker:
         environment: variables of the broker's environment, beside those of this process.
         own_session: keep the broker out of the terminal's process group, so that Ctrl-C does not reach it.
         ends_with_us: the broker stops when the thread that starts it ends, be it by kill -9 (Linux only).
+        protocol: of its listener.
+        properties: a server.properties, for what must not stand on a command line, such as passwords.
     """
 
     def __init__(
@@ -50,6 +53,8 @@ class Broker:
         environment: Mapping[str, str] | None = None,
         own_session: bool = False,
         ends_with_us: bool = False,
+        protocol: str = PLAINTEXT,
+        properties: Path | None = None,
     ) -> None:
         self.directory = directory.absolute()
         self.log_dir = self.directory / "data"
@@ -61,6 +66,8 @@ class Broker:
         self._environment = dict(environment or {})
         self._own_session = own_session
         self._ends_with_us = ends_with_us
+        self._protocol = protocol
+        self._properties = properties
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = -1
 
@@ -96,7 +103,7 @@ class Broker:
         ready_file = self.directory / "ready"
         ready_file.unlink(missing_ok=True)
         settings: dict[str, object] = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"{self._protocol}://127.0.0.1:{self.port}",
             "log.dirs": self.log_dir,
             **self._overrides,
         }
@@ -105,7 +112,7 @@ class Broker:
             command += ["--end-with-parent", str(os.getpid())]
         for key, value in settings.items():
             command += ["--override", f"{key}={value}"]
-        command += arguments
+        command += [*([str(self._properties)] if self._properties else []), *arguments]
         # Every process of the broker inherits the write end: the read end tells when the last of them is gone.
         self._ended, alive = os.pipe()
         try:

@@ -14,9 +14,12 @@ from pkafka.coordination.znodes import BROKER_IDS, DEFAULT_ENTITY, desanitize, s
 from pkafka.coordination.znodes_security import ScramCredential
 from pkafka.errors import ConfigError, PkafkaError
 from pkafka.net.scram import ScramMechanism, keys_of, salted_password
+from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.dynamic import broker_key, check_broker_names
+from pkafka.server.config.passwords import password_encoder
 from pkafka.tools.secret_keys import HIDDEN, is_secret
 
+_ENCODER: Final = "password.encoder."
 USERS: Final = "users"
 BROKERS: Final = "brokers"
 
@@ -98,10 +101,12 @@ def alter(
     if entity.kind == USERS:
         _check_user_keys(entity, [*added, *removed])
     else:
-        # How passwords are to be encrypted, which Kafka's tool wants to know and does not store.
-        added = {key: value for key, value in added.items() if not key.startswith("password.encoder.")}
+        # How passwords are encrypted is not stored.
+        how = {key: value for key, value in added.items() if key.startswith(_ENCODER)}
+        added = {key: value for key, value in added.items() if key not in how}
         _refuse_running(store, entity, "update brokers configs")
         _check_broker_keys(added, per_broker=bool(entity.name))
+        added = _with_passwords_encrypted(added, how)
 
     def change(stored: dict[str, str]) -> dict[str, str]:
         unset = [key for key in removed if key not in stored]
@@ -131,13 +136,23 @@ def _check_broker_keys(added: Mapping[str, str], *, per_broker: bool) -> None:
         check_broker_names(added, per_broker=per_broker)
     except ConfigError as error:
         raise RefusedError(str(error)) from error
+
+
+def _with_passwords_encrypted(added: Mapping[str, str], how: Mapping[str, str]) -> dict[str, str]:
     known = {key: broker_key(key) for key in added}
     passwords = [key for key, its in known.items() if its is not None and its.sensitive]
-    if passwords:
+    if not passwords:
+        return dict(added)
+    try:
+        encoder = password_encoder(BrokerConfig(how, check=False))
+    except ConfigError as error:
+        raise RefusedError(str(error)) from error
+    if encoder is None:
         raise RefusedError(
-            f"{', '.join(passwords)}: a password is stored encrypted, and there is no password encoder here; "
-            "the broker's own file takes it"
+            f"password.encoder.secret must be specified to update {', '.join(passwords)}: it encrypts what is stored, "
+            "and is not stored itself"
         )
+    return {key: encoder.encode(value) if key in passwords else value for key, value in added.items()}
 
 
 def _refuse_running(store: Store, entity: ZookeeperEntity, action: str) -> None:

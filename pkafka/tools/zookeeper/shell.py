@@ -1,12 +1,15 @@
 """ZooKeeper's shell without its input and output: the verbs, and what stays between them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pkafka.coordination.administration import KeeperCode, KeeperError, Nodes, NotServedError
-from pkafka.errors import PkafkaError
+from pkafka.errors import ConfigError, PkafkaError
 from pkafka.tools.zookeeper.verbs import VERBS
 from pkafka.tools.zookeeper.words import Answer, Verb, VerbUsageError, Words, read_words, split_line
+
+if TYPE_CHECKING:
+    import ssl
 
 _HISTORY_SHOWN: Final = 11
 _OF_THE_SHELL: Final = {
@@ -161,37 +164,20 @@ class Shell:
         return self.run(split_line(line) or [""])
 
 
-def tls_settings(properties: Mapping[str, str], *, source: str) -> dict[str, Any] | None:
-    """What ``-zk-tls-config-file`` says, as certificates in PEM; None when it does not ask for TLS.
+def tls_settings(properties: Mapping[str, str], *, source: str) -> "Callable[[], ssl.SSLContext] | None":
+    """What ``-zk-tls-config-file`` says, as what makes the context of a connection; None when it asks for no TLS.
 
     Args:
         properties: of the file, ``zookeeper.ssl.*`` as for a broker.
         source: the file, for messages.
 
     Raises:
-        NotServedError: a store is not in PEM, which is all that Python reads.
+        NotServedError: a store cannot be read, or the keys contradict each other.
     """
-    known = {key.removeprefix("zookeeper.").strip(): value for key, value in properties.items()}
-    if known.get("ssl.client.enable", "false").lower() != "true":
-        return None
-    paths = {}
-    for store, wanted in (("keystore", ("certfile", "keyfile")), ("truststore", ("ca",))):
-        location = known.get(f"ssl.{store}.location")
-        if location is None:
-            continue
-        kind = known.get(f"ssl.{store}.type", "PEM" if location.endswith(".pem") else "").upper()
-        if kind != "PEM":
-            raise NotServedError(
-                "",
-                f"{source}: ssl.{store}.location needs a PEM file (keytool -importkeystore -deststoretype pkcs12, "
-                "then openssl pkcs12 -nodes)",
-            )
-        paths.update(dict.fromkeys(wanted, location))
-    checks_host = known.get("ssl.endpoint.identification.algorithm", "HTTPS").upper() == "HTTPS"
-    password = known.get("ssl.keystore.password")
-    return {
-        **paths,
-        **({"keyfile_password": password} if password else {}),
-        "verify_certs": True,
-        "check_hostname": checks_host,
-    }
+    from pkafka.security.zookeeper_tls import zookeeper_tls
+
+    keys = {f"zookeeper.{key.removeprefix('zookeeper.').strip()}": value for key, value in properties.items()}
+    try:
+        return zookeeper_tls(keys)
+    except ConfigError as error:
+        raise NotServedError("", f"{source}: {error}") from None

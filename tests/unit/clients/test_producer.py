@@ -6,6 +6,8 @@ import pytest
 
 from pkafka.clients.errors import BufferExhaustedError, ClientTimeoutError, ClosedError, DisconnectedError
 from pkafka.clients.producer import Producer
+from pkafka.clients.registry import IncompatibleSchemaError
+from pkafka.clients.serialization import SerializationError
 from pkafka.errors import ApiError, ConfigError, ErrorCode
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.init_producer_id import InitProducerIdResponse
@@ -19,6 +21,7 @@ from pkafka.protocol.schema import Message
 from pkafka.records.batch import read_header
 from pkafka.records.reading import read_records
 from tests.fakes.broker import NO_ANSWER, FakeBroker
+from tests.schema_registry import schema_registry
 from tests.talk import wait_for
 
 KEYS = {"retry.backoff.ms": 5, "reconnect.backoff.ms": 5, "linger.ms": 0}
@@ -231,3 +234,28 @@ def test_a_record_larger_than_a_request_is_refused_at_once() -> None:
 def test_idempotence_gives_way_only_when_not_asked_for() -> None:
     with pytest.raises(ConfigError, match="acks"):
         Producer({"bootstrap.servers": "h:1", "acks": 1, "enable.idempotence": True})
+
+
+def test_avro_is_sent_with_the_id_that_the_registry_gives(caplog: pytest.LogCaptureFixture) -> None:
+    log = Log()
+    with schema_registry("ann:secret") as registry, broker_with(log) as broker:
+        keys = {
+            **KEYS,
+            "bootstrap.servers": broker.bootstrap,
+            "schema.registry.url": registry.url,
+            "basic.auth.user.info": "ann:secret",
+            "normalize.schemas": True,
+            "value.serializer": "io.confluent.kafka.serializers.KafkaAvroSerializer",
+            "pkafka.value.avro.schema": '{"type": "array", "items": "long"}',
+        }
+        with Producer(keys) as producer:
+            futures = [producer.send("t", [number]) for number in (1, 2)]
+            producer.flush(10)
+            assert [each.result(0).offset for each in futures] == [0, 1]
+            with pytest.raises(SerializationError, match="does not fit its schema of Avro"):
+                producer.send("t", ["three"])
+        registry.incompatible.add("t-value")
+        with Producer(keys) as producer, pytest.raises(IncompatibleSchemaError):
+            producer.send("t", [3])
+    assert log.values == [b"\0\0\0\0\1\2\2\0", b"\0\0\0\0\1\2\4\0"]
+    assert "not known" not in caplog.text

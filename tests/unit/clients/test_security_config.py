@@ -8,6 +8,7 @@ from pkafka.clients.config import ClientConfig, ProducerConfig
 from pkafka.clients.security import Security, tls_settings
 from pkafka.clock import SystemClock
 from pkafka.errors import ConfigError, PkafkaError
+from pkafka.security import kerberos
 from pkafka.security.jaas import parse_jaas
 from tests.certificates import Authority
 
@@ -16,6 +17,9 @@ PACKAGE = "org.apache.kafka.common.security"
 PLAIN = f'{PACKAGE}.plain.PlainLoginModule required username="u" password="TOPSECRET";'
 SCRAM = f'{PACKAGE}.scram.ScramLoginModule required username="u" password="TOPSECRET";'
 SASL = {**HERE, "security.protocol": "SASL_PLAINTEXT"}
+KRB5_MODULE = "com.sun.security.auth.module.Krb5LoginModule required"
+KRB5 = f"{KRB5_MODULE} useTicketCache=true;"
+KERBEROS = {**SASL, "sasl.kerberos.service.name": "kafka", "sasl.jaas.config": KRB5}
 SSL = {**HERE, "security.protocol": "SSL"}
 
 
@@ -23,8 +27,20 @@ SSL = {**HERE, "security.protocol": "SSL"}
     ("keys", "key", "problem"),
     [
         ({"security.protocol": "TLS"}, "security.protocol", "one of"),
-        (SASL, "sasl.mechanism", "Kerberos, the default"),
-        ({**SASL, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism", "Kerberos"),
+        (SASL, "sasl.jaas.config", "missing; for GSSAPI, the default of sasl.mechanism: com.sun"),
+        ({**SASL, "sasl.mechanism": "GSSAPI"}, "sasl.jaas.config", "missing; for GSSAPI: com.sun"),
+        ({**SASL, "sasl.jaas.config": KRB5}, "sasl.kerberos.service.name", "is missing"),
+        ({**KERBEROS, "sasl.jaas.config": f"{KRB5_MODULE};"}, "sasl.jaas.config", "useTicketCache=true"),
+        ({**KERBEROS, "sasl.jaas.config": f"{KRB5_MODULE} useKeyTab=true;"}, "sasl.jaas.config", "principal"),
+        (
+            {
+                **KERBEROS,
+                "sasl.kerberos.service.name": "x",
+                "sasl.jaas.config": KRB5.replace(";", " serviceName=y;"),
+            },
+            "sasl.kerberos.service.name",
+            "conflicts",
+        ),
         ({**SASL, "sasl.mechanism": "DIGEST-MD5"}, "sasl.mechanism", "one of PLAIN"),
         ({**SASL, "sasl.mechanism": "PLAIN"}, "sasl.jaas.config", "missing; for PLAIN"),
         (
@@ -95,6 +111,14 @@ def test_what_is_refused(keys: dict[str, str], key: str, problem: str) -> None:
         ClientConfig.from_properties({**HERE, **keys})
     assert caught.value.key == key
     assert "TOPSECRET" not in str(caught.value)
+
+
+def test_kerberos_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kerberos, "find_spec", lambda _name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'pkafka\[kerberos\]'"):
+        ClientConfig.from_properties(KERBEROS)
+    monkeypatch.setattr(kerberos, "find_spec", lambda name: name)
+    assert ClientConfig.from_properties(KERBEROS).sasl_kerberos_service_name == "kafka"
 
 
 def test_keys_about_security_do_nothing_without_it() -> None:

@@ -11,10 +11,12 @@ import pytest
 
 from pkafka.clients.config import ClientConfig
 from pkafka.clients.errors import AuthenticationError, ConnectError
-from pkafka.clients.tokens import Refreshing, Token, TokenSource, extensions, token_source
+from pkafka.clients.tokens import token_source
 from pkafka.clock import ManualClock
+from pkafka.security.bearer_tokens import TokenSource
 from pkafka.security.jaas import parse_jaas
 from pkafka.security.jwt import claims, unsecured
+from pkafka.security.token_settings import Refreshing, Token, extensions
 from tests.sockets import free_port
 from tests.talk import wait_for
 

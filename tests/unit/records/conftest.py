@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pkafka.records import _loops, _plain, _plain_columns, builder, loops, reading, validation
+from pkafka.records import _loops, _plain, _plain_columns, _writing, builder, loops, reading, validation
 
 COMPILED_HERE = not str(_loops.__file__).endswith(".py")
 _source = loops._plain_loops()
@@ -24,7 +24,7 @@ def variant(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     batches: Callable[..., Any]
     if name == "compiled":
         columns, batches = _loops.decode_columns, _loops.decode_batches
-        walk, source, append = _loops.walk, _loops, _loops.append_record
+        walk, source, append = _loops.walk, _loops, _writing.append_record
     else:
         columns = partial(
             _plain_columns.decode_columns, columns_part=_source.columns_part, new_times=_source.new_times

@@ -223,3 +223,24 @@ def test_records_without_a_key_markers_and_transactions_are_left_to_others(varia
     )
     for special in map(bytes, (keyless, marker, transactional)):
         assert variant.last_values(special, 0, len(special), {}, crc32c) == (0, -1)
+
+
+@VARIANTS
+@given(
+    text=st.text(max_size=5),
+    cut=st.integers(0, 3),
+    value=st.binary(max_size=6),
+    allowed=st.binary(max_size=3),
+)
+def test_items_of_another_form_are_told(
+    variant: ModuleType, text: str, cut: int, value: bytes, allowed: bytes
+) -> None:
+    key = (b"\0\0" + len(text.encode()).to_bytes(2, "big") + text.encode())[cut:]
+    value = b"\0\0" + value
+    has_form = cut == 0 and text.isascii() and len(value) == 5 and value[3] in allowed
+    assert variant.others_than([(key, value)], 5, 3, allowed) == ([] if has_form else [key])
+    plain = b"\0\0\0\x01a", b"\0\0\0\x07\0"
+    assert variant.others_than([plain, plain], 5, 3, b"\x06\x07") == []
+    for damaged in (b"", b"\0", b"\0\0\0", b"\0\1\0\x01a"):
+        assert variant.others_than([(damaged, plain[1])], 5, 3, b"\x07") == [damaged]
+        assert variant.others_than([(plain[0], damaged)], 5, 3, b"\x07") == [plain[0]]

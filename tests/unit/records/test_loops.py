@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkafka.errors import ErrorCode
-from pkafka.records import _loops, _plain, _plain_columns, loops, varint
+from pkafka.records import _loops, _plain, _plain_columns, _writing, loops, varint
 from pkafka.records.builder import build_batch
 from pkafka.records.columns import RecordColumns
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import Record
 
 SOURCE = loops._plain_loops()
+WRITING = loops._plain_loops("_writing")
 COLUMNS = [
     SOURCE.decode_columns,
     partial(_plain_columns.decode_columns, columns_part=SOURCE.columns_part, new_times=SOURCE.new_times),
@@ -204,7 +205,7 @@ def test_encoders_write_the_same_bytes(
     time: int, offset: int, key: bytes | None, value: bytes | None
 ) -> None:
     written = []
-    for append in (SOURCE.append_record, _plain.append_record, _loops.append_record):
+    for append in (WRITING.append_record, _plain.append_record, _writing.append_record):
         out = bytearray(b"before")
         append(out, time, offset, key, value, b"\x00")
         written.append(bytes(out))

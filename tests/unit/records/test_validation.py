@@ -325,6 +325,7 @@ def test_own_records_are_built_as_they_would_be_validated(
     assert built == outcome(batch, rules)
 
 
+@pytest.mark.parametrize("transactional", [False, True])
 @pytest.mark.parametrize(
     "rules",
     [
@@ -336,10 +337,16 @@ def test_own_records_are_built_as_they_would_be_validated(
         ProduceRules(codec=Codec.ZSTD, produce_version=0),
     ],
 )
-def test_the_shortcut_for_ordinary_batches_says_what_the_long_way_says(rules: ProduceRules) -> None:
+def test_the_shortcut_for_ordinary_batches_says_what_the_long_way_says(
+    rules: ProduceRules, transactional: bool
+) -> None:
     # The shortcut is for writable memory only, so the same bytes read-only take the long way.
     data = build_batch(
-        [(NOW, b"k", b"v", ()), (NOW + 2, b"k", b"w", ())], producer_id=8, producer_epoch=1, base_sequence=30
+        [(NOW, b"k", b"v", ()), (NOW + 2, b"k", b"w", ())],
+        producer_id=8,
+        producer_epoch=1,
+        base_sequence=30,
+        transactional=transactional,
     )
     for place in range(len(data)):
         for flip in (0, 0x01, 0x10, 0x80):

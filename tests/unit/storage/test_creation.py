@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from pkafka.model import TopicPartition, new_topic_id
+from pkafka.model import TopicPartition
 from pkafka.storage.config import LogConfig
 from pkafka.storage.files import OsFiles
 from pkafka.storage.leader_epochs import LEADER_EPOCH_FILE, decode_epochs
 from pkafka.storage.partition_metadata import PARTITION_METADATA_FILE, read_topic_id
 from pkafka.storage.recovery import LogEnvironment, create_log, open_log
+from pkafka.topic_ids import new_topic_id
 
 KEY = TopicPartition("t", 0)
 

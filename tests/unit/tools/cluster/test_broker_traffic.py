@@ -2,7 +2,7 @@
 
 import pytest
 
-from pkafka.tools.cluster.broker_traffic import page_address
+from pkafka.tools.cluster.broker_traffic import page_url
 
 
 def settings(port: str | None, host: str | None = "localhost") -> dict[str, str | None]:
@@ -21,7 +21,9 @@ def settings(port: str | None, host: str | None = "localhost") -> dict[str, str 
     ],
 )
 def test_a_page_is_where_the_brokers_settings_say(host: str, port: str, at: str, address: str) -> None:
-    assert page_address(host, settings(port, at)) == address
+    assert page_url(host, settings(port, at)) == f"http://{address}"
+    secured = {**settings(port, at), "pkafka.metrics.ssl.keystore.location": "page.pem"}
+    assert page_url(host, secured) == f"https://{address}"
 
 
 @pytest.mark.parametrize(
@@ -36,4 +38,4 @@ def test_a_page_is_where_the_brokers_settings_say(host: str, port: str, at: str,
     ],
 )
 def test_a_page_that_cannot_be_reached_from_here_is_none(host: str, given: dict[str, str | None]) -> None:
-    assert page_address(host, given) is None
+    assert page_url(host, given) is None

@@ -23,6 +23,7 @@ class Machine:
         self.signals: list[int] = []
         self.deaf = False
         self.refuses: str | None = None
+        self.secured: tuple[str, Path | None] = ("", None)
         self.before_start = threading.Event()
         self.before_start.set()
 
@@ -34,8 +35,17 @@ class Machine:
         if not self.deaf or number == signal.SIGKILL:
             del self.running[pid]
 
-    def broker(self, directory: Path, overrides: Mapping[str, object], *, own_session: bool) -> "Broker":
+    def broker(
+        self,
+        directory: Path,
+        overrides: Mapping[str, object],
+        *,
+        own_session: bool,
+        protocol: str,
+        properties: Path | None,
+    ) -> "Broker":
         assert own_session, "Ctrl-C in the shell must not end it"
+        self.secured = (protocol, properties)
         return Broker(self, directory)
 
 
@@ -45,6 +55,7 @@ class Broker:
     def __init__(self, machine: Machine, directory: Path) -> None:
         self._machine = machine
         self._directory = directory
+        self.log_dir = directory / "data"
         self.pid = next(machine.pids)
         self.bootstrap = f"127.0.0.1:{self.pid}"
 
@@ -149,7 +160,9 @@ def test_names_stay_in_the_folder(name: str, machine: Machine, brokers: DevBroke
         brokers.start(name, {})
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"pid": "x"}', '{"pid": 1, "bootstrap": "b", "directory": "d", "security": 5}']
+)
 def test_a_damaged_file_is_no_broker(
     text: str, machine: Machine, brokers: DevBrokers, tmp_path: Path
 ) -> None:
@@ -205,4 +218,24 @@ def test_a_cluster_that_does_not_start_whole_leaves_nothing(
         brokers.start("c", {}, brokers=2)
     assert ended == ["zookeeper"]
     assert brokers.all() == []
+    assert [each.name for each in tmp_path.iterdir()] == ["state"]
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_secured_broker_has_its_files_until_it_is_gone(
+    machine: Machine, brokers: DevBrokers, protocol: str
+) -> None:
+    started = brokers.start("s", {}, security=protocol)
+    assert machine.secured == (protocol, started.directory / "security" / "broker.properties")
+    assert brokers.find("s") == started
+    assert started.security == protocol
+    assert started.client_properties == started.directory / "users" / "admin" / "client.properties"
+    assert f"security.protocol={protocol}\n" in started.client_properties.read_text()
+    assert brokers.stop("s") == started
+    assert not started.directory.exists()
+
+
+def test_users_that_cannot_be_leave_nothing(machine: Machine, brokers: DevBrokers, tmp_path: Path) -> None:
+    with pytest.raises(DevBrokerError, match="cannot be the name of a user"):
+        brokers.start("s", {}, security="SASL_SSL", passwords={"a b": "c"})
     assert [each.name for each in tmp_path.iterdir()] == ["state"]

@@ -12,6 +12,7 @@ from pkafka.coordination.store import Store
 from pkafka.coordination.znodes import CONFIG_CHANGES, BrokerRegistration, ConfigChange, Endpoint
 from pkafka.coordination.znodes_security import ScramCredential
 from pkafka.net.scram import ScramMechanism, keys_of, salted_password
+from pkafka.security.password_encoder import PasswordEncoder
 from pkafka.tools.zookeeper.configs import RefusedError, ZookeeperEntity, alter, credential, described
 
 SHA_256 = ScramMechanism.SCRAM_SHA_256
@@ -71,13 +72,25 @@ def test_settings_of_a_broker_that_does_not_run(store: EmbeddedStore) -> None:
     for bad, words in (
         ({"log.cleaner.threads": "x"}, "Not a number of type INT"),
         ({"log.dirs": "/x"}, "Cannot update these configs dynamically"),
-        ({"listener.name.x.ssl.key.password": "hush"}, "a password is stored encrypted"),
+        ({"listener.name.x.ssl.key.password": "hush"}, "password.encoder.secret must be specified"),
     ):
         with pytest.raises(RefusedError, match=words) as refused:
             alter(store, BROKER, bad, [], dry_run=False)
         assert "hush" not in str(refused.value)
     with pytest.raises(RefusedError, match="at default cluster level"):
         alter(store, EVERY_BROKER, {"advertised.listeners": "PLAINTEXT://h:1"}, [], dry_run=False)
+
+
+def test_a_password_of_a_broker_is_stored_encrypted(store: EmbeddedStore) -> None:
+    key = "listener.name.x.ssl.key.password"
+    alter(store, BROKER, {key: "hush", "password.encoder.secret": "secret"}, [], dry_run=False)
+    stored = read_config(store, "brokers", "5")
+    assert list(stored) == [key]
+    assert PasswordEncoder("secret", bytes).decode(stored[key]) == "hush"
+    assert described(store, "brokers", "5") == {BROKER: {key: "[hidden]"}}
+    wrong = {key: "hush", "password.encoder.secret": "secret", "password.encoder.key.length": "99"}
+    with pytest.raises(RefusedError, match="must be 128, 192 or 256"):
+        alter(store, BROKER, wrong, [], dry_run=False)
 
 
 def test_brokers_that_run_are_to_be_asked(store: EmbeddedStore) -> None:

@@ -21,6 +21,7 @@ from pkafka.tools.zookeeper import quota
 from pkafka.tools.zookeeper.shell import Leave, Shell, UnknownVerbError, explain, tls_settings
 from pkafka.tools.zookeeper.verbs import VERBS, client_config
 from pkafka.tools.zookeeper.words import VerbUsageError, checked_path, parse_acls, read_words, split_line
+from tests.certificates import Authority
 
 
 @pytest.mark.parametrize(
@@ -102,11 +103,15 @@ def test_where_an_ensemble_serves_clients() -> None:
     assert client_config(text) == "f 0.0.0.0:2181,0.0.0.0:2182"
 
 
-def test_certificates_are_taken_from_pem_files_only() -> None:
+def test_certificates_are_taken_from_stores(tmp_path: Path) -> None:
     assert tls_settings({"zookeeper.ssl.client.enable": "false"}, source="f") is None
-    wanted = {"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.truststore.location": "/ca.pem"}
-    assert tls_settings(wanted, source="f") == {"ca": "/ca.pem", "verify_certs": True, "check_hostname": True}
-    with pytest.raises(NotServedError, match="PEM"):
+    trusted = tmp_path / "ca.pem"
+    trusted.write_bytes(Authority().pem)
+    wanted = {"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.truststore.location": str(trusted)}
+    context = tls_settings(wanted, source="f")
+    assert context is not None
+    assert context().check_hostname
+    with pytest.raises(NotServedError, match=r"f: zookeeper.ssl.keystore.location=/key.jks: cannot be read"):
         tls_settings({**wanted, "zookeeper.ssl.keystore.location": "/key.jks"}, source="f")
 
 

@@ -1,0 +1,3 @@
+from pkafka.cli.acls import main
+
+main()

@@ -1,0 +1,5 @@
+"""python -m pkafka.cli.connect."""
+
+from pkafka.cli.connect import main
+
+main()

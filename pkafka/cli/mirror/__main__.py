@@ -1,0 +1,5 @@
+"""python -m pkafka.cli.mirror."""
+
+from pkafka.cli.mirror import main
+
+main()

@@ -1,0 +1,119 @@
+"""Outcomes of sends on their way from the sender thread to the event loop: one wake-up for many."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from pkafka.clients.producer.batch import ProducerBatch
+from pkafka.clients.producer.futures import (
+    BatchFuture,
+    BatchMetadata,
+    FailedFuture,
+    RecordFuture,
+    RecordMetadata,
+)
+
+RecordOutcome = asyncio.Future[RecordMetadata]
+BatchOutcome = asyncio.Future[list[BatchMetadata]]
+
+
+class Outcomes:
+    """The outcomes to come of one producer, as futures of a loop.
+
+    The sender thread says once for each batch that it is finished; what became of its records is worked out on the
+    loop. An error of a send that nobody awaits is not reported by the loop: the producer has counted it.
+
+    Args:
+        loop: all methods are called on its thread.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: dict[ProducerBatch, list[tuple[RecordFuture, RecordOutcome]]] = {}
+        self._lock = threading.Lock()
+        self._known: list[Callable[[], None]] = []
+        """What is to be done on the loop; under the lock."""
+
+    def of_record(self, sent: RecordFuture) -> RecordOutcome:
+        """The outcome of one record."""
+        future: RecordOutcome = self._loop.create_future()
+        if isinstance(sent, FailedFuture):
+            _settle(sent, future)
+        else:
+            self._wait_for(sent, future)
+        return future
+
+    def of_batch(self, sent: BatchFuture) -> BatchOutcome:
+        """The outcome of one ``send_batch()``."""
+        future: BatchOutcome = self._loop.create_future()
+        sent.add_done_callback(lambda done: self._post(partial(_settle_runs, done, future)))
+        return future
+
+    def settle(self) -> None:
+        """Settle all that is finished, without waiting for the word of the sender thread."""
+        for batch in list(self._waiting):
+            if batch.finished or batch.halves is not None:
+                self._settle_records(batch)
+        self._work()
+
+    def _wait_for(self, sent: RecordFuture, future: RecordOutcome) -> None:
+        batch, _ = sent.place()
+        waiting = self._waiting.get(batch)
+        if waiting is not None:
+            waiting.append((sent, future))
+            return
+        self._waiting[batch] = [(sent, future)]
+        finished = partial(self._post, partial(self._settle_records, batch))
+        if not batch.listen(finished):
+            finished()
+
+    def _settle_records(self, batch: ProducerBatch) -> None:
+        for sent, future in self._waiting.pop(batch, ()):
+            if sent.done():
+                _settle(sent, future)
+            else:
+                self._wait_for(sent, future)  # the batch was split, and this part of it is still under way
+
+    def _post(self, work: Callable[[], None]) -> None:
+        """Have work done on the loop; from any thread."""
+        with self._lock:
+            self._known.append(work)
+            if len(self._known) > 1:
+                return  # the loop was woken, and has not come yet
+        try:
+            self._loop.call_soon_threadsafe(self._work)
+        except RuntimeError:
+            return  # the loop is closed: nobody waits any more
+
+    def _work(self) -> None:
+        with self._lock:
+            known, self._known = self._known, []
+        for work in known:
+            work()
+
+
+def _settle(sent: RecordFuture, future: RecordOutcome) -> None:
+    if future.done():
+        return  # cancelled: the record was sent nevertheless
+    metadata, error = sent.settled()
+    if error is None:
+        future.set_result(metadata)
+    else:
+        _fail(future, error)
+
+
+def _settle_runs(sent: BatchFuture, future: BatchOutcome) -> None:
+    if future.done():
+        return
+    runs = sent.outcomes(0)
+    error = next((each.error for each in runs if each.error is not None), None)
+    if error is None:
+        future.set_result(runs)
+    else:
+        _fail(future, error)
+
+
+def _fail(future: "RecordOutcome | BatchOutcome", error: Exception) -> None:
+    future.set_exception(error)
+    future.exception()  # so that asyncio does not complain where nobody looks

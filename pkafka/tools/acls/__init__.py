@@ -1,0 +1,1 @@
+"""Access control lists, as operators read and change them."""
