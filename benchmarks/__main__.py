@@ -62,7 +62,10 @@ def _run(scenario: Scenario, names: list[str], settings: Settings, systems: Syst
     with contextlib.ExitStack() as stack:
         targets: list[Target] = []
         for name in names:
-            target = stack.enter_context(systems.target(name, started=scenario.started))
+            more = scenario.settings() if scenario.settings is not None else {}
+            target = stack.enter_context(
+                systems.target(name, started=scenario.started, tls=scenario.tls, more=more)
+            )
             targets.append(target)
             with _failures(report, f"{name}, before the rounds"):
                 if scenario.beside is not None:

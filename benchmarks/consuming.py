@@ -9,6 +9,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -88,16 +89,22 @@ def forget_cached_pages(target: Target, data: Data) -> None:
 
 
 def consume(
-    target: Target, data: Data, seconds: float, *, connections: int = 1, once: bool = False
+    target: Target,
+    data: Data,
+    seconds: float,
+    *,
+    connections: int = 1,
+    once: bool = False,
+    connect: Callable[[], socket.socket] | None = None,
 ) -> Outcome:
     """Consume the topic from its start to its end, again and again, for ``seconds`` (``once``: one time).
 
     Partitions are shared out among the connections; with more connections than partitions each partition has several.
+    ``connect`` opens them; without it they are plain.
     """
+    connect = connect or (lambda: socket.create_connection(target.address, wire.TIMEOUT_S))
     readers = [
-        _Reader(
-            target.address, data, [index % data.partitions] if connections > 1 else range(data.partitions)
-        )
+        _Reader(connect, data, [index % data.partitions] if connections > 1 else range(data.partitions))
         for index in range(connections)
     ]
     if 1 < connections < data.partitions:
@@ -129,7 +136,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Reader:
-    address: tuple[str, int]
+    connect: Callable[[], socket.socket]
     data: Data
     partitions: "range | list[int]"
     requests: int = 0
@@ -144,7 +151,7 @@ class _Reader:
     def run(self, stop_at: float, once: bool) -> None:
         """Fetch until then; never raises, see ``failure``."""
         try:
-            with socket.create_connection(self.address, wire.TIMEOUT_S) as connection:
+            with self.connect() as connection:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 request = self._request()
                 scratch = bytearray(1 << 18)

@@ -1,6 +1,6 @@
 """What a scenario is, and what it gives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final
@@ -61,6 +61,8 @@ class Scenario:
         started: whether the system runs already when it is measured.
         warm_up: whether Kafka has the same load for 30 seconds first.
         prepare: once a system before the first round (on Kafka first), for data to read or rates to be learned.
+        tls: whether it also listens with TLS, at ``target.tls``.
+        settings: gives more settings of the system, which ``target.settings`` keeps.
         beside: what runs beside the target in all rounds; entered before ``prepare``, kept in ``target.beside``.
     """
 
@@ -69,6 +71,8 @@ class Scenario:
     figures: tuple[Figure, ...]
     measure: Measure
     started: bool = True
+    tls: bool = False
     warm_up: bool = True
     prepare: Callable[[Target, Settings], None] | None = None
+    settings: Callable[[], Mapping[str, object]] | None = None
     beside: Callable[[Target], AbstractContextManager[object]] | None = None

@@ -3,17 +3,20 @@
 import contextlib
 import os
 import socket
+import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 import psutil
 
 from pkafka.server.config.cores import usable_cores
 from pkafka.tools.servers.local_broker import Broker
 from pkafka.tools.zookeeper.server import running_server
+from tests.certificates import Authority
 from tests.interop import kafka as oracle
 
 # What Kafka's own start script gives a broker: KAFKA_HEAP_OPTS and KAFKA_JVM_PERFORMANCE_OPTS of 3.9.
@@ -54,6 +57,55 @@ class Process(Protocol):
     def restart(self) -> None: ...
 
 
+class _PatientSocket(ssl.SSLSocket):
+    """Reads as a plain socket with MSG_WAITALL, which is the only flag here: all that is wanted, or until the end."""
+
+    def recv(self, size: int = 1024, flags: int = 0) -> bytes:
+        data = bytearray(size)
+        return bytes(data[: self.recv_into(data, size, flags)])
+
+    def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
+        view = memoryview(buffer)[: nbytes or None]
+        got = 0
+        while got < len(view):
+            count = super().recv_into(view[got:])
+            got += count
+            if not count or not flags:
+                break
+        return got
+
+
+class TlsListener:
+    """A listener with TLS of a system: its port, the broker's certificate, and how clients trust it.
+
+    Args:
+        directory: gets the store.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        authority = Authority()
+        signed = authority.signed("broker", ["127.0.0.1"])
+        self._store = directory / "broker.pem"
+        self._store.write_bytes(signed.key_pem() + signed.chain_pem)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._context.load_verify_locations(cadata=authority.pem.decode())
+        self._context.sslsocket_class = _PatientSocket
+        self._port = free_port()
+
+    def settings(self, plain_port: int) -> dict[str, object]:
+        """Of a broker that has it beside a plain listener."""
+        return {
+            "listeners": f"PLAINTEXT://127.0.0.1:{plain_port},SSL://127.0.0.1:{self._port}",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self._store,
+        }
+
+    def connect(self) -> socket.socket:
+        """A new connection, which blocks."""
+        plain = socket.create_connection(("127.0.0.1", self._port), 60)
+        return self._context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
 @dataclass(slots=True)
 class Target:
     """One system under measurement."""
@@ -66,6 +118,9 @@ class Target:
     """What a scenario keeps from one round to the next."""
     beside: object = None
     """See :class:`benchmarks.model.Scenario`."""
+    tls: "TlsListener | None" = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """What a scenario adds to the configuration."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -96,8 +151,13 @@ class Target:
 
 def cpu_s(broker: Process) -> float:
     """CPU seconds that all living processes of a broker have used so far."""
+    return cpu_of(_pids(broker))
+
+
+def cpu_of(pids: Iterable[int]) -> float:
+    """CPU seconds that processes have used so far, as far as they live."""
     ticks = 0
-    for pid in _pids(broker):
+    for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             # The command's name may hold blanks; the figures begin after its closing bracket.
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -138,23 +198,35 @@ class Systems:
         self.directory = directory
 
     @contextlib.contextmanager
-    def target(self, name: str, *, started: bool = True) -> Iterator[Target]:
+    def target(
+        self,
+        name: str,
+        *,
+        started: bool = True,
+        tls: bool = False,
+        more: Mapping[str, object] = MappingProxyType({}),
+    ) -> Iterator[Target]:
         """The system ``name``, of :data:`NAMES`, with a data directory of its own."""
         home = self.directory / name
         home.mkdir(parents=True)
+        listener = TlsListener(home) if tls else None
         if name == "kafka":
-            yield from self._kafka(home, started)
+            yield from self._kafka(home, started, listener, more)
         else:
             overrides, environment = self.VARIANTS[name]
-            broker = Broker(home, overrides, environment=environment)
+            if listener is not None:
+                overrides = {**overrides, **listener.settings(free_port())}
+            broker = Broker(home, {**overrides, **more}, environment=environment)
             try:
                 if started:
                     broker.start()
-                yield Target(name, broker)
+                yield Target(name, broker, tls=listener, settings=more)
             finally:
                 broker.kill()
 
-    def _kafka(self, home: Path, started: bool) -> Iterator[Target]:
+    def _kafka(
+        self, home: Path, started: bool, listener: TlsListener | None, more: Mapping[str, object]
+    ) -> Iterator[Target]:
         class_path = oracle.jars("kafka")
         with running_server(home, jars=Path(class_path).parent) as (zookeeper, port):
             broker = oracle.KafkaBroker(
@@ -163,12 +235,16 @@ class Systems:
                 home,
                 heap=KAFKA_HEAP,
                 jvm_flags=KAFKA_JVM_FLAGS,
-                overrides=_KAFKA_OVERRIDES,
+                overrides={
+                    **_KAFKA_OVERRIDES,
+                    **(listener.settings(0) if listener is not None else {}),
+                    **more,
+                },
             )
             try:
                 if started:
                     broker.start()
-                yield Target("kafka", broker, zookeeper.pid)
+                yield Target("kafka", broker, zookeeper.pid, tls=listener, settings=more)
             finally:
                 broker.kill()
 

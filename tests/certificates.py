@@ -47,6 +47,25 @@ class Authority:
         """The same in DER."""
         return self.certificate.public_bytes(serialization.Encoding.DER)
 
+    def revoking(self, *revoked: "Signed", days: int = 5) -> bytes:
+        """A list of revoked certificates, in PEM.
+
+        Args:
+            revoked: those that it names.
+            days: until the next list is due; negative for a list that is over.
+        """
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self._name)
+            .last_update(now - 20 * _DAY)
+            .next_update(now + days * _DAY)
+        )
+        for one in revoked:
+            entry = x509.RevokedCertificateBuilder().serial_number(one.certificate.serial_number)
+            builder = builder.add_revoked_certificate(entry.revocation_date(now - _DAY).build())
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
     def signed(self, name: str, hosts: Sequence[str] = (), *, days: int = 10) -> "Signed":
         """A new key with a certificate.
 

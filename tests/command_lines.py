@@ -631,6 +631,7 @@ _BOUNDS: Final[Mapping[str, str]] = {"--timeout": "300", "--timeout-ms": "300"}
 """Flags that say how long a command may go on, and what they say here."""
 _ENDLESS: Final = frozenset(
     {
+        "pk-mirror-maker",
         "pk-verifiable-producer",
         "pk-verifiable-consumer",
         "pk-top",

@@ -38,9 +38,16 @@ class ClosedByBroker(ConnectionError):
 
 
 class RawClient:
-    """One connection to ``host:port``."""
+    """One connection to ``host:port``, from the address ``source`` of this machine where it is given."""
 
-    def __init__(self, address: str, *, timeout_s: float = 60.0, receive_buffer_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout_s: float = 60.0,
+        receive_buffer_bytes: int = 0,
+        source: str | None = None,
+    ) -> None:
         host, _, port = address.rpartition(":")
         self.address = address
         self.sock = socket.socket()
@@ -48,6 +55,8 @@ class RawClient:
         if receive_buffer_bytes:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         try:
+            if source is not None:
+                self.sock.bind((source, 0))
             self.sock.connect((host, int(port)))
         except OSError:
             self.sock.close()

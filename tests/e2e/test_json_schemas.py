@@ -14,7 +14,19 @@ import pytest
 
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.testing import Broker
-from tests.e2e.json_cases import cluster, files, groups, own_tools, records, topics, transactions
+from tests.e2e.json_cases import (
+    acls,
+    cluster,
+    connect,
+    delegation_tokens,
+    files,
+    groups,
+    mirrors,
+    own_tools,
+    records,
+    topics,
+    transactions,
+)
 from tests.e2e.json_cases.case import COMMANDS, At, Words, asked
 from tests.json_schemas import COMMON, SCHEMAS, check, leaves, prints_json
 from tests.sockets import free_port
@@ -24,7 +36,19 @@ pytestmark = pytest.mark.usefixtures("plain_environment")
 
 CASES = {
     name: case
-    for module in (topics, cluster, groups, records, transactions, own_tools, files)
+    for module in (
+        acls,
+        connect,
+        delegation_tokens,
+        topics,
+        cluster,
+        groups,
+        mirrors,
+        records,
+        transactions,
+        own_tools,
+        files,
+    )
     for name, case in module.CASES.by_name.items()
 }
 OF_SPARK = {"pk-dump-log.report", "pk-dump-log.sql", "pk-pipeline.run", "pk-pipeline.validate"}

@@ -1,4 +1,4 @@
-"""The fixture that other projects use: ``pkafka_broker``."""
+"""The fixtures that other projects use: ``pkafka_broker`` and ``pkafka_secured_broker``."""
 
 import subprocess
 import sys
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.testing import Broker, BrokerStartError, running_broker
+from pkafka.clients.admin import Admin
+from pkafka.testing import Broker, BrokerStartError, running_broker, running_secured_broker
 
 pytest_plugins = ["pytester"]
 
@@ -40,6 +41,60 @@ def test_any_test_gets_a_broker(pytester: pytest.Pytester) -> None:
         """
     )
     pytester.runpytest_subprocess("-p", "no:randomly").assert_outcomes(passed=1)
+
+
+def test_any_test_gets_a_secured_broker(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import confluent_kafka, pytest
+        from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, AdminClient, NewTopic
+        from confluent_kafka.admin import ResourcePatternType, ResourceType
+        from pkafka.clients.admin import Admin
+
+        def test_alice_is_let_in_by_a_rule(pkafka_secured_broker):
+            broker = pkafka_secured_broker
+            assert broker.users == ("admin", "alice", "bob")
+            admin = AdminClient(broker.client_config())
+            admin.create_topics([NewTopic("t", 1)])["t"].result(10)
+            assert isinstance(write(broker, "alice"), confluent_kafka.KafkaError)
+            rule = AclBinding(
+                ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:alice", "*",
+                AclOperation.WRITE, AclPermissionType.ALLOW,
+            )
+            admin.create_acls([rule])[rule].result(10)
+            assert write(broker, "alice") is None
+            assert isinstance(write(broker, "bob"), confluent_kafka.KafkaError)
+
+        def write(broker, user):
+            told = []
+            config = {**broker.client_config(user), "allow.auto.create.topics": False}
+            producer = confluent_kafka.Producer({**config, "message.timeout.ms": 5_000})
+            producer.produce("t", b"x", on_delivery=lambda error, _: told.append(error))
+            assert producer.flush(10) == 0
+            return told[0]
+
+        def test_clients_of_pkafka_take_the_same(pkafka_secured_broker):
+            with Admin(pkafka_secured_broker.client_config("bob")) as admin:
+                assert admin.describe_cluster().brokers
+            text = pkafka_secured_broker.client_properties("bob").read_text()
+            assert "bootstrap.servers=" + pkafka_secured_broker.bootstrap in text.replace("\\\\", "")
+        """
+    )
+    pytester.runpytest_subprocess("-p", "no:randomly").assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize("security", ["ssl", "sasl_plaintext"])
+def test_a_secured_broker_for_a_while_has_the_same_users_after_a_restart(
+    tmp_path: Path, security: str
+) -> None:
+    passwords = {"carol": "of carol"} if security != "ssl" else None
+    with running_secured_broker(tmp_path, security=security, passwords=passwords) as broker:
+        user = broker.users[-1]
+        for _ in range(2):
+            with Admin(broker.client_config(user)) as admin:
+                assert admin.describe_cluster().brokers
+            broker.restart()
+    assert broker.client_properties(user).is_file()
 
 
 def test_it_stops_dies_and_starts_on_the_same_port(tmp_path: Path) -> None:

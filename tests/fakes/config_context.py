@@ -10,6 +10,8 @@ from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.dynamic import Configs
 from pkafka.server.config.repository import ConfigRepository
 from pkafka.server.policies import Policies
+from pkafka.server.security.encryption import Encryption
+from pkafka.server.security.rights import UNLIMITED, Rights
 
 T = TypeVar("T")
 
@@ -50,9 +52,11 @@ class FakeControl:
         loggers: Mapping[str, str] | None = None,
     ) -> None:
         self.broker_id = broker_id
+        self.check_stores = Encryption(static).check
         self.metadata = FakeTopics(*topics)
         self.loggers = FakeLoggers(loggers or {"root": "INFO"})
         self.policies = Policies()
+        self.rights: Rights = UNLIMITED
         self.clock = ManualClock()
         self.store = EmbeddedStore(directory / "store.sqlite", clock=self.clock)
         self.heard: list[tuple[str, str, Configs]] = []

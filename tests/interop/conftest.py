@@ -94,7 +94,9 @@ def java_tool_4(clients_classpath: str, tmp_path_factory: pytest.TempPathFactory
 
 
 def _tool_server(class_path: str, classes: Path) -> Iterator[JavaTool]:
-    server = oracle.ToolServer(oracle.compile_java(class_path, classes, "ToolServer", "Roundtrip"))
+    server = oracle.ToolServer(
+        oracle.compile_java(class_path, classes, "ToolServer", "Roundtrip", "LeftBehind", "GuardedSession")
+    )
     try:
         yield server.run
     finally:
@@ -109,7 +111,7 @@ def kafka(
     if "kafka" not in SYSTEMS:
         yield None
         return
-    with oracle.running_kafka(tmp_path_factory.mktemp("kafka"), overrides=_SAME_SETTINGS) as broker:
+    with oracle.running_kafka(tmp_path_factory.mktemp("kafka"), overrides=SAME_SETTINGS) as broker:
         yield broker
 
 
@@ -119,7 +121,7 @@ def pkafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | None]:
     if "pkafka" not in SYSTEMS:
         yield None
         return
-    with running_broker(tmp_path_factory.mktemp("pkafka"), _SAME_SETTINGS) as broker:
+    with running_broker(tmp_path_factory.mktemp("pkafka"), SAME_SETTINGS) as broker:
         yield broker
 
 
@@ -131,13 +133,13 @@ def pkafka_on_zookeeper(
     if "pkafka" not in SYSTEMS:
         yield None
         return
-    settings = {**_SAME_SETTINGS, "zookeeper.connect": f"{zookeeper.connect}/tools"}
+    settings = {**SAME_SETTINGS, "zookeeper.connect": f"{zookeeper.connect}/tools"}
     with running_broker(tmp_path_factory.mktemp("pkafka-on-zookeeper") / "broker", settings) as broker:
         yield broker
 
 
 # What a broker of the pytest plugin has beside the defaults, on Kafka too.
-_SAME_SETTINGS: Final = {
+SAME_SETTINGS: Final = {
     "broker.id": 0,
     "offsets.topic.replication.factor": 1,
     "transaction.state.log.replication.factor": 1,

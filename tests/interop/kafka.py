@@ -38,6 +38,7 @@ START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 30.0
 _SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _BOUND: Final = re.compile(r"Awaiting socket connections on \S+:(\d+)\.")
+_PLAIN: Final = re.compile(r"(?:^|,)PLAINTEXT://[^,]*:(\d+)")
 _INT: Final = struct.Struct(">i")
 
 
@@ -63,7 +64,8 @@ def jars(bundle: str) -> str:
 
     Args:
         bundle: ``kafka`` (Apache Kafka 3.9.1), ``clients`` (the Java clients of 4.1.0), ``spark`` (Spark's own Kafka
-            connector) or ``streams`` (Kafka Streams 3.9.1 with its tests), ``kafka-4`` (Apache Kafka 4.3.1).
+            connector) or ``streams`` (Kafka Streams 3.9.1 with its tests), ``kafka-4`` (Apache Kafka 4.3.1),
+            ``connect`` (Connect's file connectors).
 
     Raises:
         OracleUnavailableError: no Java, no Maven, or Maven could not fetch the jars.
@@ -345,12 +347,16 @@ class KafkaBroker:
             self._process = subprocess.Popen(
                 self._command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
             )
+        named = _PLAIN.search(str(settings["listeners"]))
+        plain = int(named[1]) if named else 0
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             text = self.log_file.read_text(errors="replace")[begin:]
-            bound = _BOUND.search(text)
-            if bound and "] started (kafka.server.KafkaServer)" in text and _knows_itself(int(bound[1])):
-                self.port = int(bound[1])
+            bound = [int(each) for each in _BOUND.findall(text)]
+            # Of several listeners, which are bound in any order, only the plain one is asked: others count what fails.
+            port = plain if plain in bound else next(iter(bound), 0)
+            if port and "] started (kafka.server.KafkaServer)" in text and _knows_itself(port):
+                self.port = port
                 return
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()

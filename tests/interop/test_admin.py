@@ -13,7 +13,7 @@ from pkafka.clients.admin.results import (
     ResourceType,
 )
 from pkafka.clients.admin.scram import ScramDeletion, ScramUpsertion
-from pkafka.clients.errors import ClientError, UnsupportedApiError
+from pkafka.clients.errors import ClientError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition, TopicPartitionReplica
 from pkafka.net.scram import ScramMechanism
@@ -126,14 +126,11 @@ def _directories(outcome: object) -> list:  # type: ignore[type-arg]
     return outcome
 
 
-def test_quotas_of_clients(kafka: System | None, topic: str) -> None:
-    """On Apache Kafka; pkafka does not serve it yet, see below."""
-    if kafka is None:
-        pytest.skip("PKAFKA_INTEROP_SYSTEMS leaves kafka out")
+def test_quotas_of_clients(system: System, topic: str) -> None:
     user, app = f"{topic}-é u/x", f"{topic}-app"
     alone, pair = quota_entity(user=user), quota_entity(user=user, client_id=app)
     defaults, address = quota_entity(user=user, client_id=None), quota_entity(ip="10.1.2.3")
-    with talking(kafka.bootstrap) as talk:
+    with talking(system.bootstrap) as talk:
         admin = talk.admin
         rates: dict[str, float | None] = {"producer_byte_rate": 1024.0, "controller_mutation_rate": 0.5}
         only_checked = admin.alter_client_quotas({alone: rates}, validate_only=True)
@@ -178,13 +175,10 @@ def test_quotas_of_clients(kafka: System | None, topic: str) -> None:
         assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_scram_credentials_of_users(kafka: System | None, topic: str) -> None:
-    """On Apache Kafka; pkafka does not serve it yet, see below."""
-    if kafka is None:
-        pytest.skip("PKAFKA_INTEROP_SYSTEMS leaves kafka out")
+def test_scram_credentials_of_users(system: System, topic: str) -> None:
     one, two, nobody = f"{topic}-é 1", f"{topic}-2", f"{topic}-nobody"
     strong, plain = ScramMechanism.SCRAM_SHA_512, ScramMechanism.SCRAM_SHA_256
-    with talking(kafka.bootstrap) as talk:
+    with talking(system.bootstrap) as talk:
         admin = talk.admin
         outcomes = admin.alter_user_scram_credentials(
             [
@@ -208,20 +202,3 @@ def test_scram_credentials_of_users(kafka: System | None, topic: str) -> None:
         gone = [ScramDeletion(user=one, mechanism=each) for each in (plain, strong)]
         assert admin.alter_user_scram_credentials(gone) == {one: None}
         assert code_of(admin.describe_user_scram_credentials([one])[one]) is ErrorCode.RESOURCE_NOT_FOUND
-
-
-def test_a_broker_without_quotas_and_credentials_says_so(pkafka: System | None) -> None:
-    """As long as pkafka enforces neither it serves neither."""
-    if pkafka is None:
-        pytest.skip("PKAFKA_INTEROP_SYSTEMS leaves pkafka out")
-    with talking(pkafka.bootstrap) as talk:
-        for ask in (
-            talk.admin.describe_client_quotas,
-            lambda: talk.admin.alter_client_quotas({quota_entity(user="u"): {"producer_byte_rate": 1.0}}),
-            talk.admin.describe_user_scram_credentials,
-            lambda: talk.admin.alter_user_scram_credentials(
-                [ScramDeletion(user="u", mechanism=ScramMechanism.SCRAM_SHA_256)]
-            ),
-        ):
-            with pytest.raises(UnsupportedApiError):
-                ask()

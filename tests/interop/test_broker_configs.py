@@ -14,6 +14,7 @@ from pkafka.errors import ConfigError
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.keys import broker_keys
 from pkafka.server.policies import Policies
+from pkafka.server.security import authorizer
 from tests.interop.kafka import running_kafka
 from tests.interop.line_oracle import LineOracle, line_oracle
 
@@ -46,7 +47,7 @@ GROUP: Final = "group.coordinator.rebalance.protocols"
 RELEASE: Final = "inter.broker.protocol.version"
 
 STRICTER: Final[Mapping[str, str]] = {
-    "authorizer.class.name": "there is no authorizer yet, and going on without would be open",
+    "authorizer.class.name": "Kafka finds at its start that there is no such class",
     "log.dir": "see log.dirs",
     "log.dirs": "Kafka finds at its start, and not in its configuration, that two directories are one",
     "num.replica.fetchers": "with none, Kafka fails when it first follows",
@@ -54,8 +55,8 @@ STRICTER: Final[Mapping[str, str]] = {
     "replica.selector.class": "Kafka finds at its start that there is no such class",
     "zookeeper.connect": "Kafka finds at its start that there is no such server; from none, pkafka needs none",
     "zookeeper.metadata.migration.enable": "there is no migration to KRaft",
-    "zookeeper.set.acl": "pkafka does not authenticate itself to ZooKeeper",
-    "zookeeper.ssl.client.enable": "pkafka talks to ZooKeeper without TLS",
+    "zookeeper.ssl.crl.enable": "pkafka looks at no list of certificates that are revoked",
+    "zookeeper.ssl.ocsp.enable": "pkafka asks no service whether a certificate is revoked",
 }
 """Keys of which pkafka refuses what Kafka's configuration lets through, and why."""
 
@@ -167,7 +168,9 @@ def _ours(file: Path, settings: Mapping[str, str]) -> str:
     """Why pkafka refuses, before anything is started."""
     file.write_text(_text(settings))
     try:
-        Policies.check(BrokerConfig.load(file))
+        config = BrokerConfig.load(file)
+        Policies.check(config)
+        authorizer.check(config)
     except ConfigError as error:
         refusal = str(error)
     else:

@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,15 @@ from confluent_kafka import Producer
 from pkafka.clients.admin import Admin
 from pkafka.clients.consumer.assignors.api import Subscription
 from pkafka.clients.consumer.assignors.wire import encode_subscription
+from pkafka.protocol.messages import offset_commit
 from pkafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from pkafka.tools.servers.local_broker import running_broker
 from tests.differences import first_difference
-from tests.interop.conftest import JavaTool, System
+from tests.interop.conftest import SAME_SETTINGS, SYSTEMS, JavaTool, System
+from tests.interop.kafka import running_kafka
 from tests.interop.members import member
 from tests.interop.side_by_side import SideBySide
+from tests.raw_client import RawClient
 from tests.talk import talking, wait_for
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -147,7 +152,44 @@ def test_a_group_of_offsets_alone(both: BothTools, topic: str, group: str) -> No
     both.same("--describe", "--group", group, "--group", "nope", code=1)
 
 
-def test_lists(both: BothTools, topic: str, group: str) -> None:
+@pytest.fixture(params=["kafka", "pkafka"])
+def alone(request: pytest.FixtureRequest, java_tool: JavaTool, tmp_path: Path) -> Iterator[BothTools]:
+    """Both tools at a broker that has seen no other group."""
+    if request.param not in SYSTEMS:
+        pytest.skip("PKAFKA_INTEROP_SYSTEMS leaves it out")
+    start = running_kafka if request.param == "kafka" else running_broker
+    with start(tmp_path / "broker", overrides=SAME_SETTINGS) as broker:
+        yield BothTools(java_tool, broker)
+
+
+def test_a_negative_offset_is_none(both: BothTools, system: System, topic: str, group: str) -> None:
+    both.side.create(topic, "--partitions", 3)
+    both.send(topic, 3)
+    to_start = ("--reset-offsets", "--group", group, "--all-topics", "--to-earliest", "--execute")
+    both.same(
+        *("--reset-offsets", "--group", group, "--topic", topic, "--to-latest", "--execute"), joined=True
+    )
+    committed = [
+        offset_commit.OffsetCommitRequestPartition(partition_index=at, committed_offset=offset)
+        for at, offset in enumerate((-1, -5, 1))
+    ]
+    with RawClient(system.bootstrap) as client:
+        (answer,) = client.call(
+            offset_commit.OffsetCommitRequest(
+                group_id=group,
+                generation_id_or_member_epoch=-1,
+                topics=[offset_commit.OffsetCommitRequestTopic(name=topic, partitions=committed)],
+            ),
+            2,
+        ).topics
+    assert [each.error_code for each in answer.partitions] == [0, 0, 0]
+    rows = both.offsets_of("--group", group)
+    assert sorted(row[2:4] for row in rows) == [("0", "-"), ("1", "-"), ("2", "1")]
+    both.same(*to_start, joined=True)
+
+
+def test_lists(alone: BothTools, topic: str, group: str) -> None:
+    both = alone
     both.side.create(topic)
     for name in (group, f"{group}-{'x' * 30}"):
         both.same(

@@ -37,6 +37,10 @@ from pkafka.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from pkafka.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from pkafka.protocol.messages.api_versions import ApiVersionsRequest
 from pkafka.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from pkafka.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -65,6 +69,10 @@ from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from pkafka.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from pkafka.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from pkafka.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from pkafka.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from pkafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from pkafka.protocol.messages.end_txn import EndTxnRequest
 from pkafka.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
@@ -132,6 +140,7 @@ from tests.group_requests import (
     sync_request,
 )
 from tests.interop.conftest import System
+from tests.interop.quota_questions import change_request, filter_request
 from tests.raw_client import RawClient, ask_offsets
 from tests.talk import wait_for
 
@@ -387,7 +396,16 @@ def _alter_partition_reassignments(version: int) -> Message:
     return AlterPartitionReassignmentsRequest(topics=topics)
 
 
-# Of what is about security; see also test_without_security.
+# Of what is about security; see also test_without_security and test_scram_credentials.
+
+
+def _describe_user_scram_credentials(version: int) -> Message:
+    return DescribeUserScramCredentialsRequest(users=[UserName(name="nobody"), UserName(name="")])
+
+
+def _alter_user_scram_credentials(version: int) -> Message:
+    deletions = [ScramCredentialDeletion(name=name, mechanism=1) for name in ("nobody", "")]
+    return AlterUserScramCredentialsRequest(deletions=deletions)
 
 
 def _describe_acls(version: int) -> Message:
@@ -547,6 +565,12 @@ REQUESTS: Final[dict[ApiKey, Build]] = {
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
     ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda version: filter_request((("user", 2, None),), strict=False),
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda version: change_request(
+        (("user", "nobody"),), (("producer_byte_rate", 1.0),), validate_only=True
+    ),
     ApiKey.UPDATE_FEATURES: _update_features,
     ApiKey.DESCRIBE_CLUSTER: lambda version: DescribeClusterRequest(),
 }
@@ -593,42 +617,47 @@ def cases() -> list[Any]:
     return chosen
 
 
+def prepare(system: System) -> None:
+    """Make the topic and the group that the requests name, and wait until all coordinators serve."""
+    # Its records are of long ago: half a minute after the start of a broker they would begin to go.
+    forever = CreatableTopicConfig(name="retention.ms", value="-1")
+    topic = CreatableTopic(name=THERE, num_partitions=2, replication_factor=1, configs=[forever])
+    ask(system, CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
+    # On a busy machine its leaders are there later than the answer.
+    with RawClient(system.bootstrap) as client:
+        ends = {(THERE, 0): -1, (THERE, 1): -1}
+        wait_for(lambda: not any(code for code, _ in ask_offsets(client, ends).values()))
+    # Kafka fetches its first block of producer ids when somebody asks for one, and has none to give until then.
+    wait_for(lambda: not ask(system, _init_producer_id(0), 0).error_code)
+    # Asking for a group's coordinator makes the topic in which it is kept; its partitions are then read.
+    of_group = FindCoordinatorRequest(key=GROUP)
+    wait_for(lambda: not ask(system, of_group, 0).error_code)
+    fetch = offset_fetch_request([(GROUP, {THERE: [0]})], 2)
+    wait_for(lambda: not ask(system, fetch, 2).error_code)
+    ask(system, _offset_commit(2), 2)
+    # The same for transactional ids.
+    of_id = FindCoordinatorRequest(key_type=1, key=TRANSACTIONAL_ID)
+    wait_for(lambda: not ask(system, of_id, 1).error_code)
+    describe = DescribeTransactionsRequest(transactional_ids=[TRANSACTIONAL_ID, "another", "a third"])
+    passing = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+
+    def errors() -> set[int]:
+        return {one.error_code for one in ask(system, describe, 0).transaction_states}
+
+    wait_for(lambda: not errors() & passing)
+    # Two records share the highest timestamp, and one is older: which offset is it that has it?
+    records = bytes(build_batch([(NOON + age, b"k", b"v", ()) for age in (-5, 0, 0, -1)]))
+    data = TopicProduceData(name=THERE, partition_data=[PartitionProduceData(index=1, records=records)])
+    answer = ask(system, ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data]), 8)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+
+
 @pytest.fixture(scope="module")
 def both_with_topic(kafka: System, pkafka: System) -> list[System]:
     """Both systems with the topic that the requests name."""
     systems = [system for system in (kafka, pkafka) if system is not None]
     for system in systems:
-        # Its records are of long ago: half a minute after the start of a broker they would begin to go.
-        forever = CreatableTopicConfig(name="retention.ms", value="-1")
-        topic = CreatableTopic(name=THERE, num_partitions=2, replication_factor=1, configs=[forever])
-        ask(system, CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
-        # On a busy machine its leaders are there later than the answer.
-        with RawClient(system.bootstrap) as client:
-            ends = {(THERE, 0): -1, (THERE, 1): -1}
-            wait_for(lambda: not any(code for code, _ in ask_offsets(client, ends).values()))  # noqa: B023
-        # Kafka fetches its first block of producer ids when somebody asks for one, and has none to give until then.
-        wait_for(lambda: not ask(system, _init_producer_id(0), 0).error_code)  # noqa: B023
-        # Asking for a group's coordinator makes the topic in which it is kept; its partitions are then read.
-        find = FindCoordinatorRequest(key=GROUP)
-        wait_for(lambda: not ask(system, find, 0).error_code)  # noqa: B023
-        fetch = offset_fetch_request([(GROUP, {THERE: [0]})], 2)
-        wait_for(lambda: not ask(system, fetch, 2).error_code)  # noqa: B023
-        ask(system, _offset_commit(2), 2)
-        # The same for transactional ids.
-        find = FindCoordinatorRequest(key_type=1, key=TRANSACTIONAL_ID)
-        wait_for(lambda: not ask(system, find, 1).error_code)  # noqa: B023
-        describe = DescribeTransactionsRequest(transactional_ids=[TRANSACTIONAL_ID, "another", "a third"])
-        passing = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-
-        def errors() -> set[int]:
-            return {one.error_code for one in ask(system, describe, 0).transaction_states}  # noqa: B023
-
-        wait_for(lambda: not errors() & passing)  # noqa: B023
-        # Two records share the highest timestamp, and one is older: which offset is it that has it?
-        records = bytes(build_batch([(NOON + age, b"k", b"v", ()) for age in (-5, 0, 0, -1)]))
-        data = TopicProduceData(name=THERE, partition_data=[PartitionProduceData(index=1, records=records)])
-        answer = ask(system, ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data]), 8)
-        assert answer.responses[0].partition_responses[0].error_code == 0
+        prepare(system)
     return systems
 
 

@@ -29,6 +29,8 @@ COMMON: Final[Mapping[str, object]] = {
     "offsets.topic.replication.factor": 2,
     "auto.leader.rebalance.enable": "false",
     "broker.rack": "r",
+    # Nobody dies here, and a JVM that starts on a busy machine may be silent for longer than the others' two seconds.
+    "zookeeper.session.timeout.ms": 18_000,
     # The records are of a time that is long past.
     "log.retention.ms": -1,
 }

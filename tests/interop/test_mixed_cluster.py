@@ -61,10 +61,14 @@ class Mixed(Cluster):
         directory: gets a folder for each.
         zookeeper: ``host:port``; the cluster has a chroot of its own there.
         controller: which of the two shall be the controller, so starts first.
+        settings: of both, beside the common ones.
     """
 
-    def __init__(self, directory: Path, zookeeper: str, controller: int) -> None:
-        super().__init__(directory, zookeeper, kinds="kp", overrides={**COMMON, "pkafka.workers": 2})
+    def __init__(
+        self, directory: Path, zookeeper: str, controller: int, settings: Mapping[str, object] | None = None
+    ) -> None:
+        overrides = {**COMMON, "pkafka.workers": 2, **(settings or {})}
+        super().__init__(directory, zookeeper, kinds="kp", overrides=overrides)
         self._first = controller
 
     def start(self) -> None:

@@ -30,10 +30,10 @@ def cluster(
     settings = {
         "inter.broker.protocol.version": "3.9",
         "pkafka.workers": 2,
-        "zookeeper.session.timeout.ms": 6_000,
         "transaction.state.log.num.partitions": 4,
         "transaction.state.log.replication.factor": 1,
         "transaction.state.log.min.isr": 1,
+        "zookeeper.session.timeout.ms": 18_000,  # nobody dies here
     }
     with Cluster(
         tmp_path_factory.mktemp("mixed-tools"), zookeeper.connect, kinds="kp", overrides=settings

@@ -104,7 +104,7 @@ def test_the_tool_that_is_gone_says_the_same(
         wait_for(lambda: gone(cluster, PREFERRED_REPLICA_ELECTION))
         assert theirs.returncode == code, theirs
         assert not first_difference(comparable(ours), comparable(theirs.stdout))
-        assert [cluster.leadership("first")[number][0] for number in (0, 1)] in ([0, 0], [1, 1])
+        wait_for(lambda: [cluster.leadership("first")[each][0] for each in (0, 1)] in ([0, 0], [1, 1]))
         return ours
 
     there = partitions_file(tmp_path / "there.json", "first-0", "first-1")

@@ -3,6 +3,7 @@
 Fetch and ListOffsets of either isolation level at every version, and DescribeProducers, on logs of the same records.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -91,6 +92,9 @@ class Writer:
         )
         assert self.client.call(request, 3).error_code == 0
         wait_for(lambda: self.is_over, what="the markers")
+        # Each marker has a millisecond of its own, or two of them would have the largest timestamp on one system alone.
+        written_ms = time.time_ns() // 1_000_000
+        wait_for(lambda: time.time_ns() // 1_000_000 > written_ms, what="the next millisecond")
 
     @property
     def is_over(self) -> bool:

@@ -33,7 +33,8 @@ from pkafka.server.processes import control as control_module
 from pkafka.server.processes import worker as worker_module
 from pkafka.server.processes.cleaner import Cleaner, CleanerSetup
 from pkafka.server.processes.control import Control, ControlSetup
-from pkafka.server.processes.worker import Worker, WorkerSetup
+from pkafka.server.processes.worker import Worker
+from pkafka.server.processes.worker_setup import WorkerSetup
 from pkafka.server.replicas import logs
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.serving import dispatch
@@ -244,7 +245,9 @@ class Broker:
         self._failed_directories = False
         self.directory = LogDirectory(self.root, files=self.disk)
         self._was_clean = self.directory.take_clean_shutdown_mark() is not None
-        self._counts = SharedCounts(workers=self.config.workers, listeners=[_LISTENER])
+        self._counts = SharedCounts(
+            workers=self.config.workers, listeners=[_LISTENER], key=b"a seed decides everything"
+        )
         self.world.note(f"{self.host}: starts after a {'clean' if self._was_clean else 'bad'} end")
         self.world.network.listeners[self.host, PORT] = self
         for name in self._names():

@@ -2,7 +2,6 @@
 
 import json
 
-from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages import describe_client_quotas as quotas_wire
 from pkafka.protocol.messages import describe_user_scram_credentials as scram_wire
@@ -109,8 +108,18 @@ def quotas_and_credentials_are_described(at: At) -> None:
     assert "Quota configs for user-principal 'u', the default client-id are producer_byte_rate=1024.5" in text
     assert "Error retrieving SCRAM credential configs for user-principal 'v': ExecutionException: " in text
     assert "'w'" not in text
-    refused = at.error("--describe", "--entity-type", "users", status=ExitStatus.FAILURE)
-    assert "DescribeClientQuotas" in refused["message"]
+    # And at a real broker.
+    client_id = at.new()
+    named = ["--entity-type", "clients", "--entity-name", client_id]
+    at.run("--alter", *named, "--add-config", "producer_byte_rate=5000000")
+    (quota,) = at.document("--describe", *named)["configs"]
+    assert (quota["client_id"], quota["name"], quota["value"]) == (
+        client_id,
+        "producer_byte_rate",
+        5_000_000.0,
+    )
+    at.run("--alter", *named, "--delete-config", "producer_byte_rate")
+    assert at.document("--describe", *named)["configs"] == []
 
 
 @CASES.of("pk-configs.describe-zookeeper")

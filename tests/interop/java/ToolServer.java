@@ -30,18 +30,39 @@ public final class ToolServer {
 
     private static final AtomicReference<Integer> exitCode = new AtomicReference<>();
 
+    /**
+     * The threads of one call. Threads that a tool starts belong to the group of the thread that starts them, so what a tool leaves
+     * behind (a client that it never closes, and that warns for ever about a broker that is gone) is not heard in later calls.
+     */
+    private static volatile ThreadGroup call;
+
+    private static boolean isLeftBehind() {
+        ThreadGroup group = Thread.currentThread().getThreadGroup();
+        return group instanceof Call && group != call;
+    }
+
+    private static final class Call extends ThreadGroup {
+        Call() {
+            super("call");
+        }
+    }
+
     /** Stands for good where System.out or System.err stood, as tools keep the stream that they found first. */
     private static final class Switch extends OutputStream {
         volatile OutputStream target = OutputStream.nullOutputStream();
 
         @Override
         public void write(int b) throws IOException {
-            target.write(b);
+            if (!isLeftBehind()) {
+                target.write(b);
+            }
         }
 
         @Override
         public void write(byte[] bytes, int offset, int length) throws IOException {
-            target.write(bytes, offset, length);
+            if (!isLeftBehind()) {
+                target.write(bytes, offset, length);
+            }
         }
     }
 
@@ -64,7 +85,7 @@ public final class ToolServer {
         }
     }
 
-    public static void main(String[] ignored) throws IOException {
+    public static void main(String[] ignored) throws IOException, InterruptedException {
         DataInputStream calls = new DataInputStream(System.in);
         DataOutputStream answers = new DataOutputStream(System.out);
         Switch out = new Switch();
@@ -76,6 +97,9 @@ public final class ToolServer {
         // Some tools catch every Throwable around their call of exit, this one too, report it and exit again: the first code
         // counts, and nothing is heard after it. An exit in another thread than main's ends that thread alone.
         Exit.Procedure exit = (code, message) -> {
+            if (isLeftBehind()) {
+                throw new Ended(code);
+            }
             exitCode.compareAndSet(null, code);
             System.out.flush();
             System.err.flush();
@@ -99,7 +123,7 @@ public final class ToolServer {
             out.target = heardOut;
             err.target = heardErr;
             exitCode.set(null);
-            int code = run(words.get(0), words.subList(1, count).toArray(new String[0]));
+            int code = runInItsGroup(words.get(0), words.subList(1, count).toArray(new String[0]));
             System.out.flush();
             System.err.flush();
             answers.writeInt(exitCode.get() == null ? code : exitCode.get());
@@ -107,6 +131,15 @@ public final class ToolServer {
             writeBytes(answers, heardErr.toByteArray());
             answers.flush();
         }
+    }
+
+    private static int runInItsGroup(String mainClass, String[] arguments) throws InterruptedException {
+        AtomicReference<Integer> code = new AtomicReference<>();
+        call = new Call();
+        Thread thread = new Thread(call, () -> code.set(run(mainClass, arguments)), "main");
+        thread.start();
+        thread.join();
+        return code.get();
     }
 
     private static int run(String mainClass, String[] arguments) {

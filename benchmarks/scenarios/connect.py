@@ -1,0 +1,86 @@
+"""Standalone workers of Kafka Connect: Java's on a broker of Apache Kafka, pkafka's on one of pkafka."""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from benchmarks.model import Figure, Scenario, Settings
+from benchmarks.systems import Target, pss_mb
+from tests.connect_workers import ConnectWorker, java_command, our_command
+from tests.talk import talking, wait_for
+
+_LINES: Final = 500_000
+_TASKS: Final = 20
+_PATIENCE_S: Final = 120.0
+_SETTINGS: Final = {"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"}
+
+
+def _measure(target: Target, settings: Settings) -> dict[str, float]:
+    with tempfile.TemporaryDirectory(prefix="pkafka-bench-connect-") as place:
+        directory = Path(place)
+        command = java_command(directory) if target.name == "kafka" else our_command()
+        worker = ConnectWorker(command, directory / "worker", target.broker.bootstrap, _SETTINGS)
+        try:
+            begun_s = time.perf_counter()
+            worker.start()
+            start_s = time.perf_counter() - begun_s
+            memory_mb = _memory_mb(target, worker, directory)
+            lines = settings.scaled(_LINES, 20_000)
+            source, sink = _copied(target, worker, directory, lines)
+        finally:
+            worker.close()
+    return {"start": start_s, "memory": memory_mb, "source": source, "sink": sink}
+
+
+def _memory_mb(target: Target, worker: ConnectWorker, directory: Path) -> float:
+    """Of the worker with tasks that wait for their files."""
+    stamp = f"idle-{time.monotonic_ns():x}"
+    with talking(target.broker.bootstrap) as talk:
+        for number in range(_TASKS):
+            name = f"{stamp}-{number}"
+            talk.create(name)
+            file = str(directory / f"none-{number}")
+            worker.create({"name": name, "connector.class": "FileStreamSource", "file": file, "topic": name})
+            worker.rest.wait_until(name, "RUNNING", "RUNNING")
+    return pss_mb(worker.pid)
+
+
+def _copied(target: Target, worker: ConnectWorker, directory: Path, lines: int) -> tuple[float, float]:
+    """How many lines a second go into a topic, and out of it."""
+    original, copy = directory / "in.txt", directory / "out.txt"
+    original.write_text("".join(f"{number:08d}{'x' * 91}\n" for number in range(lines)))
+    name = f"copied-{time.monotonic_ns():x}"
+    with talking(target.broker.bootstrap) as talk:
+        talk.create(name)
+        begun_s = time.perf_counter()
+        worker.create(
+            {"name": name, "connector.class": "FileStreamSource", "file": str(original), "topic": name}
+        )
+        wait_for(lambda: talk.ends(name)[1] >= lines, timeout_s=_PATIENCE_S)
+        source = lines / (time.perf_counter() - begun_s)
+    begun_s = time.perf_counter()
+    worker.create(
+        {"name": f"{name}-out", "connector.class": "FileStreamSink", "file": str(copy), "topics": name}
+    )
+    size = original.stat().st_size
+    wait_for(lambda: copy.exists() and os.path.getsize(copy) >= size, timeout_s=_PATIENCE_S)
+    return source, lines / (time.perf_counter() - begun_s)
+
+
+SCENARIOS = (
+    Scenario(
+        name="connect_standalone",
+        about=f"a standalone worker of Connect: {_LINES:,} lines of 100 bytes as JSON without schemas from a file into"
+        f" one partition, and back into a file; memory with {_TASKS} tasks",
+        figures=(
+            Figure("start", "s", more_is_better=False, bar=0.15),
+            Figure("memory", "MB", more_is_better=False, bar=0.25),
+            Figure("source", "records/s", more_is_better=True, bar=0.7),
+            Figure("sink", "records/s", more_is_better=True, bar=0.7),
+        ),
+        measure=_measure,
+        warm_up=False,
+    ),
+)

@@ -1,0 +1,49 @@
+"""Clusters A and B with a worker of Connect on B, and connectors of MirrorMaker 2 between them."""
+
+from collections.abc import Mapping
+from typing import Final
+
+BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
+PACKAGE: Final = "org.apache.kafka.connect.mirror."
+SYNCS: Final = "mm2-offset-syncs.B.internal"
+CHECKPOINTS: Final = "A.checkpoints.internal"
+HEARTBEATS: Final = "heartbeats"
+WORKER: Final = {"key.converter": BYTES, "value.converter": BYTES, "header.converter": BYTES}
+"""Settings of a worker that copies bytes."""
+
+
+def connector(
+    kind: str, source: str, target: str, more: Mapping[str, object] | None = None
+) -> dict[str, str]:
+    """The settings of a connector that looks often.
+
+    Args:
+        kind: ``Source``, ``Checkpoint`` or ``Heartbeat``.
+        source, target: ``host:port``.
+        more: settings.
+    """
+    name = f"Mirror{kind}Connector"
+    found: dict[str, object] = {
+        "name": name,
+        "connector.class": f"{PACKAGE}{name}",
+        "tasks.max": 1,
+        "source.cluster.alias": "A",
+        "target.cluster.alias": "B",
+        "source.cluster.bootstrap.servers": source,
+        "target.cluster.bootstrap.servers": target,
+        "replication.factor": 1,
+        "offset-syncs.topic.replication.factor": 1,
+        "checkpoints.topic.replication.factor": 1,
+        "heartbeats.topic.replication.factor": 1,
+        "refresh.topics.interval.seconds": 1,
+        "refresh.groups.interval.seconds": 1,
+        "sync.topic.configs.interval.seconds": 1,
+        "sync.topic.acls.interval.seconds": 1,
+        "emit.checkpoints.interval.seconds": 1,
+        "emit.heartbeats.interval.seconds": 1,
+        "sync.group.offsets.interval.seconds": 1,
+        "consumer.poll.timeout.ms": 100,
+        "producer.linger.ms": 0,
+        **(more or {}),
+    }
+    return {key: str(value) for key, value in found.items()}
