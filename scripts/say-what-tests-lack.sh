@@ -19,5 +19,9 @@ command -v javac >/dev/null 2>&1 || ! command -v java >/dev/null 2>&1 ||
 [ -e .oracle ] || command -v mvn >/dev/null 2>&1 ||
     lacking mvn "with Apache Kafka, whose jars it fetches," maven maven maven
 command -v kcat >/dev/null 2>&1 || lacking kcat "with kcat" kcat kcat kcat
+[ -x /usr/sbin/krb5kdc ] || command -v krb5kdc >/dev/null 2>&1 ||
+    lacking krb5kdc "with Kerberos" "krb5-kdc krb5-admin-server krb5-user" "krb5-server krb5-workstation" krb5
+command -v postgres >/dev/null 2>&1 || [ -n "$(ls -d /usr/lib/postgresql/*/bin/postgres 2>/dev/null)" ] ||
+    lacking postgres "with PostgreSQL" postgresql postgresql-server postgresql
 command -v strace >/dev/null 2>&1 || [ "$(uname)" != Linux ] || lacking strace "of failing and slow disks" strace strace strace
 exit 0

@@ -16,6 +16,8 @@ complete -c pk-dev -n '__fish_seen_subcommand_from status' -s h -l help -d 'Show
 complete -c pk-dev -n __fish_use_subcommand -a up -d 'Start a broker, or a cluster, in the background and print BOOTSTRAP=host:port'
 complete -c pk-dev -n '__fish_seen_subcommand_from up' -l name -x -d 'The broker\'s name, where several run at once.'
 complete -c pk-dev -n '__fish_seen_subcommand_from up' -l brokers -x -d 'How many; more than one share a ZooKeeper that is started with them, and copy what they store.'
+complete -c pk-dev -n '__fish_seen_subcommand_from up' -l security -x -a 'ssl sasl_plaintext sasl_ssl' -d 'With certificates, users and ACLs: admin may do everything, alice and bob nothing yet; there are files for clients of each.'
+complete -c pk-dev -n '__fish_seen_subcommand_from up' -l users -r -F -d 'With sasl_*: lines NAME=PASSWORD, for users beside these three or with passwords that are not random.'
 complete -c pk-dev -n '__fish_seen_subcommand_from up' -l workers -x -d 'Worker processes of each broker; as many as there are cores, shared among the brokers.'
 complete -c pk-dev -n '__fish_seen_subcommand_from up' -l override -x -a '(pk-completions names broker-keys= (commandline -opc) 2>/dev/null)' -d 'A key of server.properties.'
 complete -c pk-dev -n '__fish_seen_subcommand_from up' -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text.'

@@ -1,0 +1,18 @@
+# Completion of pk-connect-plugin-path for fish; made by scripts/regenerate.py.
+complete -c pk-connect-plugin-path -f
+complete -c pk-connect-plugin-path -n __fish_use_subcommand -a list -d 'List plug-ins, with their aliases, versions and types, and whether they can be imported'
+complete -c pk-connect-plugin-path -n '__fish_seen_subcommand_from list' -l plugin-location -x -d 'A directory with packages.'
+complete -c pk-connect-plugin-path -n '__fish_seen_subcommand_from list' -l plugin-path -x -d 'Directories that have such directories.'
+complete -c pk-connect-plugin-path -n '__fish_seen_subcommand_from list' -l worker-config -r -F -d 'A worker\'s properties: its plugin.path.'
+complete -c pk-connect-plugin-path -n '__fish_seen_subcommand_from list' -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
+complete -c pk-connect-plugin-path -n '__fish_seen_subcommand_from list' -s h -l help -d 'Show this message and exit.'
+complete -c pk-connect-plugin-path -n __fish_use_subcommand -a sync-manifests -d 'Refuse: packages of Python have no manifests to write; their entry points announce plug-ins'
+complete -c pk-connect-plugin-path -n '__fish_seen_subcommand_from sync-manifests' -l plugin-location -x -d 'As Kafka\'s tool takes it.'
+complete -c pk-connect-plugin-path -n '__fish_seen_subcommand_from sync-manifests' -l plugin-path -x -d 'Likewise.'
+complete -c pk-connect-plugin-path -n '__fish_seen_subcommand_from sync-manifests' -l worker-config -r -F -d 'Likewise.'
+complete -c pk-connect-plugin-path -n '__fish_seen_subcommand_from sync-manifests' -l dry-run -d 'Likewise.'
+complete -c pk-connect-plugin-path -n '__fish_seen_subcommand_from sync-manifests' -l keep-not-found -d 'Likewise.'
+complete -c pk-connect-plugin-path -n '__fish_seen_subcommand_from sync-manifests' -s h -l help -d 'Show this message and exit.'
+complete -c pk-connect-plugin-path -l debug -d 'Show the traceback of a failure.'
+complete -c pk-connect-plugin-path -l version -d 'Print the version of Kafka that this is compatible with.'
+complete -c pk-connect-plugin-path -s h -l help -d 'Show this message and exit.'

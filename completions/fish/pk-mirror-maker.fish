@@ -1,0 +1,17 @@
+# Completion of pk-mirror-maker for fish; made by scripts/regenerate.py.
+complete -c pk-mirror-maker -f
+complete -c pk-mirror-maker -l version -d 'Print the version of Kafka that this is compatible with.'
+complete -c pk-mirror-maker -l debug -d 'Show the traceback of a failure.'
+complete -c pk-mirror-maker -l consumer.config -r -F -d 'Consumer of the source.'
+complete -c pk-mirror-maker -l producer.config -r -F -d 'Producer to the target.'
+complete -c pk-mirror-maker -l include -x -d 'Topics to copy: whole names; a comma stands for |.'
+complete -c pk-mirror-maker -l num.streams -x -d 'How many consumers (1).'
+complete -c pk-mirror-maker -l offset.commit.interval.ms -x -d 'Time between two commits (60000).'
+complete -c pk-mirror-maker -l abort.on.send.failure -x -a 'true false' -d 'Whether to stop at the first record that cannot be sent (true), or to leave it out.'
+complete -c pk-mirror-maker -l message.handler -x -d 'Python class whose handle() makes records of a record.'
+complete -c pk-mirror-maker -l message.handler.args -x -d 'What the class is called with.'
+complete -c pk-mirror-maker -l consumer.rebalance.listener -x -d 'Python class that is told of rebalances.'
+complete -c pk-mirror-maker -l rebalance.listener.args -x -d 'What it is called with.'
+complete -c pk-mirror-maker -l keep-partitions -d 'Send each record to the partition number that it has in the source; this is the fastest way.'
+complete -c pk-mirror-maker -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
+complete -c pk-mirror-maker -s h -l help -d 'Show this message and exit.'
