@@ -1,6 +1,7 @@
 """The token by which a broker logs in at others: who fetches it, who waits for it, and what failures come to."""
 
 import asyncio
+import functools
 import json
 import threading
 from collections.abc import Awaitable, Callable
@@ -117,6 +118,9 @@ class Timers:
         self.pending.append(alarm)
         return alarm
 
+    def differ_from(self, before: "list[Alarm]") -> bool:
+        return self.pending != before
+
     def advance(self, *, ms: int) -> None:
         self._clock.advance(ms=ms)
         for alarm in [one for one in self.pending if one.at_ms <= self._clock.now_ms()]:
@@ -175,7 +179,7 @@ def test_a_connection_that_asks_before_the_timer_adds_no_second_timer() -> None:
         for _ in range(3):
             token = give(server, clock)
             await tokens.token()
-            await until(lambda before=seen: timers.pending != before)
+            await until(functools.partial(timers.differ_from, seen))
             assert await tokens.token() == token
             assert len(timers.pending) == 1
             seen = list(timers.pending)
