@@ -36,12 +36,12 @@ def test_a_name_that_nobody_could_have_cannot_be_reached(host: str) -> None:
 
 
 async def _hold_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers ``yes`` at once, and whatever else is said a second later."""
+    """Answers ``yes`` at once, ``slow`` after a while, and whatever else is said when nobody waits any more."""
     with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError), contextlib.closing(writer):
         while True:
             said = await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
             if said != b"yes":
-                await asyncio.sleep(1)
+                await asyncio.sleep(2.5 if said == b"slow" else 60)
             writer.write(struct.pack(">i", len(said)) + said)
 
 
@@ -59,7 +59,7 @@ def test_what_is_not_answered_in_time_ends_the_connection(tls: Ends) -> None:
             began = time.monotonic()
             with pytest.raises(ChannelError, match=r"did not answer within 0\.2 s"):
                 await channel.ask(b"\0\0\0\2no", timeout_s=0.2)  # although others were ready to wait longer
-            assert 0.2 <= time.monotonic() - began < 0.9
+            assert 0.2 <= time.monotonic() - began < 20
             assert channel.is_closed
             with pytest.raises(ChannelError, match=r"did not answer within 0\.2 s"):
                 await channel.ask(b"\0\0\0\3yes", timeout_s=60)
@@ -74,7 +74,7 @@ def test_each_question_has_a_patience_of_its_own(tls: Ends) -> None:
             channel = await open_channel(
                 "127.0.0.1", port, timeout_s=10, frame_bytes_max=1000, tls=tls.client
             )
-            assert bytes(await channel.ask(b"\0\0\0\3yes", timeout_s=0.3)) == b"yes"
+            assert bytes(await channel.ask(b"\0\0\0\3yes", timeout_s=2)) == b"yes"
             # The first one's time is over long before the second answer comes.
             assert bytes(await channel.ask(b"\0\0\0\4slow", timeout_s=30)) == b"slow"
             channel.close()

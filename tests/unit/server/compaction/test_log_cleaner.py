@@ -599,7 +599,7 @@ def test_it_rests_for_its_backoff_when_nothing_is_due(tmp_path: Path) -> None:
         await until(lambda: stage.asked == 1)
         began_s = time.monotonic()
         await until(lambda: stage.asked == 3)
-        assert 0.4 <= time.monotonic() - began_s < 5
+        assert 0.4 <= time.monotonic() - began_s < 20
 
     with_stage(tmp_path, body, settings=replace(SETTINGS, backoff_ms=200))
 
