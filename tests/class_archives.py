@@ -26,7 +26,7 @@ def oracle_root() -> Path:
 def with_archive(
     root: Path, kind: str, java: str, class_path: Sequence[Path], train: Callable[[tuple[str, ...]], object]
 ) -> tuple[str, ...]:
-    """Flags by which a JVM uses the archive of its kind.
+    """Flags by which a JVM uses the archive of its kind; none where it could not be made.
 
     Args:
         root: the directory of archives.
@@ -34,9 +34,6 @@ def with_archive(
         java: the program.
         class_path: the jars, in the order in which the JVM has them.
         train: runs such a JVM to its end with the given flags, when there is no archive yet.
-
-    Raises:
-        RuntimeError: a run with the flags left no archive.
     """
     facts = [_version(java), *(f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in class_path)]
     key = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
@@ -50,7 +47,8 @@ def with_archive(
                 partial.unlink(missing_ok=True)
                 train((f"-XX:ArchiveClassesAtExit={partial}", _QUIET))
                 if not partial.exists():
-                    raise RuntimeError(f"{java} left no archive of the classes of a {kind}")
+                    # On a machine that is too busy the JVM may be killed while it writes. Then it only starts later.
+                    return ()
                 partial.rename(archive)
     return f"-XX:SharedArchiveFile={archive}", _QUIET
 

