@@ -252,7 +252,7 @@ def test_records_that_are_alike_are_gathered() -> None:
 # -- a run and the threads ----------------------------------------------------------------------------------------
 
 
-class _Ends:
+class Ends:
     """Stands for the values of a run that ends just when the next record is added."""
 
     def __init__(self, run: Run, *, before: bool) -> None:
@@ -283,7 +283,7 @@ def test_a_record_that_comes_while_its_run_ends_is_sent_once(before: bool, key: 
         for number in range(4):
             producer.send(TOPIC, b"%d" % number, key)
         run = _open_run(producer)
-        run.values = _Ends(run, before=before)  # type: ignore[assignment] # append() is all that is called
+        run.values = Ends(run, before=before)  # type: ignore[assignment] # append() is all that is called
         future = producer.send(TOPIC, b"4", key, callback=callback)
         assert not run.is_open
         producer.send(TOPIC, b"5", key)
