@@ -43,6 +43,12 @@ def encode_headers(headers: Headers) -> bytes:
     return b"".join(parts)
 
 
+def _encoded(headers: Headers | bytes) -> bytes:
+    if isinstance(headers, bytes):
+        return headers
+    return encode_headers(headers) if headers else NO_HEADERS
+
+
 def encode_records(records: Iterable[RecordFields]) -> tuple[bytearray, int, int, int]:
     """The records of a batch, uncompressed: (bytes, count, base timestamp, largest timestamp)."""
     body = bytearray()
@@ -233,9 +239,13 @@ class BatchBuilder:
         return builder
 
     def append(
-        self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers = ()
+        self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers | bytes = ()
     ) -> bool:
-        """Add a record; False when it does not fit and was not added."""
+        """Add a record; False when it does not fit and was not added.
+
+        Args:
+            headers: or what :func:`encode_headers` made of them.
+        """
         body = self._body
         count = self.count
         base = self.base_timestamp if count else timestamp_ms
@@ -245,7 +255,7 @@ class BatchBuilder:
             count,
             key,
             value,
-            encode_headers(headers) if headers else NO_HEADERS,
+            _encoded(headers),
         )
         size = len(body)
         if size > self.bytes_max and count:
@@ -264,7 +274,7 @@ class BatchBuilder:
         timestamp_ms: int,
         values: list[bytes | None],
         keys: list[bytes | None] | None,
-        headers: Headers,
+        headers: Headers | bytes,
         index: int,
         stop: int,
     ) -> int:
@@ -272,7 +282,7 @@ class BatchBuilder:
 
         Args:
             values, keys: those from ``index`` to ``stop`` - 1 are wanted; ``keys`` is None for no keys.
-            headers: of every record.
+            headers: of every record; or what :func:`encode_headers` made of them.
 
         Returns:
             The index behind the last one added.
@@ -286,7 +296,7 @@ class BatchBuilder:
         bytes_max = self.bytes_max
         if count and self.size_bytes >= bytes_max:
             return index
-        encoded = encode_headers(headers) if headers else NO_HEADERS
+        encoded = _encoded(headers)
         end: int = append_records(
             body, values, keys, encoded, index, stop, timestamp_ms - base, count, bytes_max
         )

@@ -10,12 +10,19 @@ from pkafka.clients.producer.futures import (
     BatchFuture,
     BatchMetadata,
     FailedFuture,
+    Placed,
     RecordFuture,
     RecordMetadata,
 )
 
 RecordOutcome = asyncio.Future[RecordMetadata]
 BatchOutcome = asyncio.Future[list[BatchMetadata]]
+
+
+class Outcome(RecordOutcome, Placed):
+    """The outcome to come of one record."""
+
+    __slots__ = ("batch", "index", "key_size", "timestamp_ms", "value_size")
 
 
 class Outcomes:
@@ -29,24 +36,37 @@ class Outcomes:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiting: dict[ProducerBatch, list[tuple[RecordFuture, RecordOutcome]]] = {}
+        self.loop = loop
+        self._waiting: dict[ProducerBatch, list[Outcome]] = {}
+        self.latest: ProducerBatch | None = None
+        """One of those: the next record is likely to be in it, too."""
+        self.of_latest: list[Outcome] = []
+        """What waits for it."""
         self._lock = threading.Lock()
         self._known: list[Callable[[], None]] = []
         """What is to be done on the loop; under the lock."""
 
     def of_record(self, sent: RecordFuture) -> RecordOutcome:
         """The outcome of one record."""
-        future: RecordOutcome = self._loop.create_future()
         if isinstance(sent, FailedFuture):
-            _settle(sent, future)
-        else:
-            self._wait_for(sent, future)
+            _, error = sent.settled()
+            assert error is not None
+            failed: RecordOutcome = self.loop.create_future()
+            _fail(failed, error)
+            return failed
+        future = Outcome(loop=self.loop)
+        future.batch, future.index = sent.batch, sent.index
+        future.timestamp_ms, future.key_size, future.value_size = (
+            sent.timestamp_ms,
+            sent.key_size,
+            sent.value_size,
+        )
+        self.wait_for(future)
         return future
 
     def of_batch(self, sent: BatchFuture) -> BatchOutcome:
         """The outcome of one ``send_batch()``."""
-        future: BatchOutcome = self._loop.create_future()
+        future: BatchOutcome = self.loop.create_future()
         sent.add_done_callback(lambda done: self._post(partial(_settle_runs, done, future)))
         return future
 
@@ -57,23 +77,37 @@ class Outcomes:
                 self._settle_records(batch)
         self._work()
 
-    def _wait_for(self, sent: RecordFuture, future: RecordOutcome) -> None:
-        batch, _ = sent.place()
+    def wait_for(self, future: Outcome) -> None:
+        """Settle an outcome when the batch of its record is finished."""
+        batch, _ = future.place()
         waiting = self._waiting.get(batch)
         if waiting is not None:
-            waiting.append((sent, future))
+            waiting.append(future)
+            self.latest, self.of_latest = batch, waiting
             return
-        self._waiting[batch] = [(sent, future)]
+        self._waiting[batch] = self.of_latest = [future]
+        self.latest = batch
         finished = partial(self._post, partial(self._settle_records, batch))
         if not batch.listen(finished):
             finished()
 
     def _settle_records(self, batch: ProducerBatch) -> None:
-        for sent, future in self._waiting.pop(batch, ()):
-            if sent.done():
-                _settle(sent, future)
+        if batch is self.latest:
+            self.latest, self.of_latest = None, []
+        for future in self._waiting.pop(batch, ()):
+            if future.done():
+                continue  # cancelled: the record was sent nevertheless
+            if batch.finished or future.place()[0].finished:
+                metadata, error = future.settled()
+                del (
+                    future.batch
+                )  # the outcome may be kept for long, and that has the bytes of all its records
+                if error is None:
+                    future.set_result(metadata)
+                else:
+                    _fail(future, error)
             else:
-                self._wait_for(sent, future)  # the batch was split, and this part of it is still under way
+                self.wait_for(future)  # the batch was split, and this part of it is still under way
 
     def _post(self, work: Callable[[], None]) -> None:
         """Have work done on the loop; from any thread."""
@@ -82,7 +116,7 @@ class Outcomes:
             if len(self._known) > 1:
                 return  # the loop was woken, and has not come yet
         try:
-            self._loop.call_soon_threadsafe(self._work)
+            self.loop.call_soon_threadsafe(self._work)
         except RuntimeError:
             return  # the loop is closed: nobody waits any more
 
@@ -91,16 +125,6 @@ class Outcomes:
             known, self._known = self._known, []
         for work in known:
             work()
-
-
-def _settle(sent: RecordFuture, future: RecordOutcome) -> None:
-    if future.done():
-        return  # cancelled: the record was sent nevertheless
-    metadata, error = sent.settled()
-    if error is None:
-        future.set_result(metadata)
-    else:
-        _fail(future, error)
 
 
 def _settle_runs(sent: BatchFuture, future: BatchOutcome) -> None:

@@ -12,13 +12,16 @@ from typing import Final
 from pkafka.clients.config import ProducerConfig
 from pkafka.clients.errors import BufferExhaustedError, ClientTimeoutError, ClosedError, Stage
 from pkafka.clients.producer.batch import Callback, Part, ProducerBatch
+from pkafka.clients.producer.configured import level_of
 from pkafka.clients.producer.futures import RecordFuture, Sent
+from pkafka.clients.producer.gathering import NO_RUN, Run
 from pkafka.clients.producer.metrics import ProducerMetrics
 from pkafka.clients.producer.partitioner import Weights, random_below
 from pkafka.clients.producer.queues import PartitionQueue, TopicQueues
+from pkafka.clients.producer.size_limits import record_bytes_max
 from pkafka.clock import Clock
 from pkafka.records.batch import BATCH_OVERHEAD
-from pkafka.records.builder import BatchBuilder, Headers
+from pkafka.records.builder import NO_HEADERS, BatchBuilder, Headers
 from pkafka.records.compression import Codec
 
 # As Kafka's CompressionRatioEstimator: a guess gets better slowly and worse at once.
@@ -27,6 +30,10 @@ _RATIO_WORSE: Final = 0.05
 _RATIO_MARGIN: Final = 1.05
 # send_batch() has all records at hand: larger batches cost no waiting, and half a request leaves room for others.
 _BULK_BYTES: Final = 262_144
+# How many times batch.size a batch gets at once that grows because it has to wait.
+_STEPS: Final = 4
+# After a run of so many records another one is begun at once.
+_BUSY: Final = 8
 
 
 class Accumulator:
@@ -51,16 +58,20 @@ class Accumulator:
         self.incomplete: dict[ProducerBatch, None] = {}
         """Every batch that is not finished, oldest first."""
         self.closed = False
+        self.shows_runs = False
+        """Whether the producer adds to runs itself, as nothing has to be done with a record before."""
+        self.run = NO_RUN
+        """The last one of records that may go to any partition, for the producer."""
         self._waiters: deque[threading.Condition] = deque()
         self._config = config
         self._clock = clock
         self._metrics = metrics
-        self._wake_sender = wake_sender
+        self.wake_sender = wake_sender
         self._bounds_batches = (
             "batch.size" in config.originals or config.batch_size != ProducerConfig.batch_size
         )
         self._codec = Codec[config.compression_type.upper()]
-        self._level = _level(config, self._codec)
+        self._level = level_of(config, self._codec)
 
     # -- appending ----------------------------------------------------------------------------------------
 
@@ -71,48 +82,94 @@ class Accumulator:
         timestamp_ms: int,
         key: bytes | None,
         value: bytes | None,
-        headers: Headers,
+        headers: bytes,
         callback: Callback | None,
         deadline_ms: int | None,
+        *,
+        name: str | None = None,
+        room_bytes: int = 0,
     ) -> RecordFuture:
         """Add a record to the open batch of its partition, or to a new one.
 
         Args:
             partition: -1 for the one that records without a key go to at the moment.
+            headers: encoded.
             deadline_ms: monotonic; until when to wait for buffer memory; None: max.block.ms from now on.
+            name: of the topic, as :class:`Run` wants it; None where no records may be gathered behind this one.
+            room_bytes: how many bytes of them.
 
         Raises:
             BufferExhaustedError: the buffer stayed full.
             ClosedError: the producer was closed.
         """
-        wake = False
+        wake = gathers = False
         with self.lock:
             chosen = partition if partition >= 0 else topic.sticky.partition
             queue = topic.queues.get(chosen)
             batch = queue.open if queue is not None else None
-            before = batch.builder.size_bytes if batch is not None else 0
+            before = 0
+            if batch is not None:
+                gathered = self._encode_run(batch)
+                # Not for one record in a millisecond: where few are sent, a run would be of no use.
+                gathers = gathered >= _BUSY or batch.builder.max_timestamp == timestamp_ms
+                before = batch.builder.size_bytes
             if batch is None or not batch.builder.append(timestamp_ms, key, value, headers):
-                batch = self._append_to_new(topic, partition, timestamp_ms, key, value, headers, deadline_ms)
-                before = 0
+                batch, before = self._append_to_new(
+                    topic, partition, timestamp_ms, key, value, headers, deadline_ms
+                )
                 wake = True
             builder = batch.builder
-            future = RecordFuture(
-                batch,
-                builder.count - 1,
-                timestamp_ms,
-                -1 if key is None else len(key),
-                -1 if value is None else len(value),
-            )
+            future = RecordFuture()
+            future.batch = batch
+            future.index = builder.count - 1
+            future.timestamp_ms = timestamp_ms
+            future.key_size = -1 if key is None else len(key)
+            future.value_size = -1 if value is None else len(value)
             if callback is not None:
                 batch.callbacks.append((future, callback))
             size = builder.size_bytes
             if size > batch.reserved_bytes:
                 self._grow(batch)
-            if partition < 0 and topic.sticky.take(size - before, batch_is_full=size >= builder.bytes_max):
+            is_full = batch.is_grown or size >= builder.bytes_max
+            if partition < 0 and topic.sticky.take(size - before, batch_is_full=is_full):
                 self._choose_sticky(topic)
+            elif name is not None:
+                me = threading.get_ident()
+                if gathers and batch.thread == me:  # nor where threads take turns
+                    self._open_run(
+                        batch, partition, timestamp_ms, name, room_bytes, headers, has_keys=key is not None
+                    )
+                batch.thread = me
         if wake:
-            self._wake_sender()
+            self.wake_sender()
         return future
+
+    def join(
+        self,
+        topic: TopicQueues,
+        partition: int,
+        now_s: float,
+        generation: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes,
+        callback: Callback | None,
+    ) -> RecordFuture | None:
+        """Add a record to the open run of its partition; None where that does not take it.
+
+        Args:
+            partition: as for :meth:`append`.
+            now_s: the time of the record, since the epoch.
+            generation: of the metadata by which the partition was chosen.
+        """
+        if partition < 0:
+            run = topic.run
+        else:
+            queue = topic.queues.get(partition)
+            if queue is None:
+                return None
+            run = queue.run
+        return run.add(now_s, generation, key, value, headers, callback)
 
     def append_raw(
         self, topic: TopicQueues, partition: int, builder: BatchBuilder, deadline_ms: int
@@ -125,7 +182,7 @@ class Accumulator:
         with self.lock:
             self._reserve(builder.size_bytes, deadline_ms)
             batch = self._queue(topic.queue(partition), builder, builder.size_bytes)
-        self._wake_sender()
+        self.wake_sender()
         return batch
 
     def append_many(
@@ -155,6 +212,8 @@ class Accumulator:
             with self.lock:
                 queue = topic.queue(partition if partition >= 0 else self._sticky_partition(topic))
                 batch = queue.open
+                if batch is not None:
+                    self._encode_run(batch)
                 before = batch.builder.size_bytes if batch is not None else 0
                 end = index
                 first = 0
@@ -189,7 +248,7 @@ class Accumulator:
                 ):
                     self._choose_sticky(topic)
                 index = end
-            self._wake_sender()
+            self.wake_sender()
 
     def flush(self, timeout_s: float | None) -> None:
         """Have all sent that was appended before this call, and wait for the outcomes and their callbacks.
@@ -201,7 +260,7 @@ class Accumulator:
         with self.lock:
             waiting = list(self.incomplete)
             self.flushing += 1
-        self._wake_sender()
+        self.wake_sender()
         try:
             deadline = None if timeout_s is None else time.monotonic() + timeout_s
             for batch in waiting:
@@ -227,19 +286,26 @@ class Accumulator:
             return batch.not_before_ms
         if self.flushing or self.closed or self._waiters or len(queue.batches) > 1:
             return now_ms
-        if batch.builder.size_bytes >= batch.builder.bytes_max:
+        if batch.is_grown or batch.builder.size_bytes >= batch.builder.bytes_max:
             return now_ms
         return batch.created_ms + self._config.linger_ms
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
         """Remove the first batch of a queue; call with the lock held."""
         batch = queue.batches.popleft()
+        self._encode_run(batch)
         if queue.open is batch:
             queue.open = None
         del self.waiting[queue]
         if queue.batches:
             self.waiting[queue] = None  # behind the others, so that each has its turn
         return batch
+
+    def first_bytes(self, queue: PartitionQueue) -> int:
+        """The size of the first batch of a queue; call with the lock held."""
+        batch = queue.batches[0]
+        self._encode_run(batch)
+        return batch.builder.size_bytes
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Queue a batch that is to be sent again, in order of sequence; call with the lock held."""
@@ -271,6 +337,7 @@ class Accumulator:
         halves[0].reserved_bytes, batch.reserved_bytes = batch.reserved_bytes, 0
         if self._codec is not Codec.NONE:
             batch.queue.topic.ratio = max(1.0, batch.queue.topic.ratio)
+        batch.queue.topic.grows = False
 
     def note_ratio(self, topic: TopicQueues, ratio: float) -> None:
         """Learn what compression left of a batch."""
@@ -284,7 +351,7 @@ class Accumulator:
         with self.lock:
             self.closed = True
             for queue in self.waiting:
-                queue.open = None
+                queue.shut()
             for waiter in self._waiters:
                 waiter.notify_all()
             self.metadata_changed.notify_all()
@@ -303,35 +370,50 @@ class Accumulator:
         timestamp_ms: int,
         key: bytes | None,
         value: bytes | None,
-        headers: Headers,
+        headers: bytes,
         deadline_ms: int | None,
-    ) -> ProducerBatch:
+    ) -> tuple[ProducerBatch, int]:
+        """Make room for a record, and add it.
+
+        Returns:
+            The batch, and its size before.
+        """
         while True:
             queue = topic.queue(partition if partition >= 0 else self._sticky_partition(topic))
             batch = queue.open
             if batch is not None:
+                self._encode_run(batch)
+                before = batch.builder.size_bytes
                 if batch.builder.append(timestamp_ms, key, value, headers):
-                    return batch
-                self._seal(queue)
+                    return batch, before
             if partition < 0 and topic.sticky.take(0, batch_is_full=True):
                 self._choose_sticky(topic)
-                continue
+                if topic.sticky.partition != queue.partition.partition:
+                    self._seal(queue)
+                    continue
+            if batch is not None:
+                if self._may_grow(batch) and batch.builder.append(timestamp_ms, key, value, headers):
+                    return batch, before
+                self._seal(queue)
             limit = self._batch_bytes(topic, bulk=False)
             reserve = min(limit, self._config.batch_size)
             reserve = max(reserve, BATCH_OVERHEAD + record_bytes_max(key, value, headers))
             self._reserve(reserve, deadline_ms)
             # Another thread may have gone on while this one waited for memory.
             batch = queue.open
-            if batch is not None and batch.builder.append(timestamp_ms, key, value, headers):
-                self._give_back(reserve)
-                return batch
+            if batch is not None:
+                self._encode_run(batch)
+                before = batch.builder.size_bytes
+                if batch.builder.append(timestamp_ms, key, value, headers):
+                    self._give_back(reserve)
+                    return batch, before
             batch = self._new_batch(queue, limit, reserve)
             try:
                 batch.builder.append(timestamp_ms, key, value, headers)
             except BaseException:
                 self._forget(batch)
                 raise
-            return batch
+            return batch, 0
 
     def _grow(self, batch: ProducerBatch) -> None:
         """Take more memory for a batch that turned out larger than was expected; never waits, others will."""
@@ -339,8 +421,77 @@ class Accumulator:
         batch.reserved_bytes += more
         self.free_bytes -= more
 
+    def _may_grow(self, batch: ProducerBatch) -> bool:
+        """Give a full batch more room where it would wait for others of its partition, or for the sender, anyway.
+
+        As in send_batch(), not where the user has said how large batches are to be.
+        """
+        queue, step = batch.queue, self._config.batch_size * _STEPS
+        if self._bounds_batches or not queue.topic.grows or not (queue.unanswered or len(queue.batches) > 1):
+            return False
+        bound = self._batch_bytes(queue.topic, bulk=True)
+        builder = batch.builder
+        step = min(step, bound - builder.bytes_max)
+        if step <= 0 or self._waiters or self.free_bytes < step:
+            return False
+        self.free_bytes -= step
+        batch.reserved_bytes += step
+        builder.bytes_max += step
+        batch.is_grown = True
+        return True
+
+    def _encode_run(self, batch: ProducerBatch) -> int:
+        """Encode what was only gathered for a batch.
+
+        Returns:
+            How many records that were.
+        """
+        run = batch.run
+        if run is None:
+            return 0
+        grown, sticky = run.end(), batch.queue.topic.sticky
+        if run.is_sticky and sticky.partition == batch.queue.partition.partition:
+            sticky.take(grown, batch_is_full=False)  # its turn is not over: the run ends before
+        return run.taken
+
+    def _open_run(
+        self,
+        batch: ProducerBatch,
+        partition: int,
+        stamp_ms: int,
+        name: str,
+        room_bytes: int,
+        headers: bytes,
+        *,
+        has_keys: bool,
+    ) -> None:
+        """Let records that are like the last one of a batch be gathered for it."""
+        builder, topic = batch.builder, batch.queue.topic
+        room = min(room_bytes, min(builder.bytes_max, batch.reserved_bytes) - builder.size_bytes)
+        if partition < 0 and topic.partition_count > 1:
+            room = min(room, topic.sticky.room_bytes(batch_is_full=batch.is_grown))
+        run = batch.run = Run(
+            batch,
+            name,
+            stamp_ms,
+            owner=batch.thread,
+            lock=self.lock,
+            generation=topic.generation,
+            is_sticky=partition < 0,
+            has_keys=has_keys,
+            headers=headers,
+            room_bytes=room,
+        )
+        if partition < 0:
+            topic.run = run
+            if self.shows_runs and headers == NO_HEADERS:
+                self.run = run
+        else:
+            batch.queue.run = run
+
     def _seal(self, queue: PartitionQueue) -> None:
         if queue.open is not None:
+            self._encode_run(queue.open)
             queue.open.builder.bytes_max = 0
             queue.open = None
 
@@ -406,6 +557,7 @@ class Accumulator:
         else:
             chosen = random_below(count)
         topic.sticky.start(chosen)
+        topic.run.end()
 
     def _reserve(self, size_bytes: int, deadline_ms: int | None) -> None:
         """Take memory, first come, first served; lets go of the lock while it has to wait."""
@@ -429,7 +581,7 @@ class Accumulator:
                         f"{self._config.max_block_ms} ms. Total memory: {self._config.buffer_memory} bytes. "
                         f"Available memory: {self.free_bytes} bytes."
                     )
-                self._wake_sender()
+                self.wake_sender()
                 waiter.wait(left_ms / 1000)
                 if self.closed:
                     raise ClosedError("Producer closed while allocating memory")
@@ -444,31 +596,3 @@ class Accumulator:
         self.free_bytes += size_bytes
         if self._waiters:
             self._waiters[0].notify()
-
-
-def record_bytes_max(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """The upper bound that Kafka reckons with for a record in a batch, the batch's header not included."""
-    size = 21 + _field_bytes(key) + _field_bytes(value) + _varint_bytes(len(headers))
-    for name, content in headers:
-        encoded = name.encode()
-        size += _varint_bytes(len(encoded)) + len(encoded) + _field_bytes(content)
-    return size
-
-
-def _field_bytes(data: bytes | None) -> int:
-    return 1 if data is None else _varint_bytes(len(data)) + len(data)
-
-
-def _varint_bytes(number: int) -> int:
-    return ((number << 1).bit_length() + 6) // 7 or 1
-
-
-def _level(config: ProducerConfig, codec: Codec) -> int | None:
-    """The level of the codec in use; None for its default."""
-    levels = {
-        Codec.GZIP: (config.compression_gzip_level, -1),
-        Codec.LZ4: (config.compression_lz4_level, 9),
-        Codec.ZSTD: (config.compression_zstd_level, 3),
-    }
-    level, default = levels.get(codec, (0, 0))
-    return None if level == default else level

@@ -13,6 +13,7 @@ from pkafka.records.builder import BatchBuilder
 
 if TYPE_CHECKING:
     from pkafka.clients.producer.futures import RecordFuture, RecordMetadata
+    from pkafka.clients.producer.gathering import Run
     from pkafka.clients.producer.queues import PartitionQueue
 
 Callback = Callable[["RecordMetadata", Exception | None], None]
@@ -56,14 +57,17 @@ class ProducerBatch:
         "error",
         "finished",
         "halves",
+        "is_grown",
         "last_leader",
         "not_before_ms",
         "producer",
         "queue",
         "record_errors",
         "reserved_bytes",
+        "run",
         "sequence",
         "sequence_was_reset",
+        "thread",
     )
 
     def __init__(
@@ -87,6 +91,12 @@ class ProducerBatch:
         self.producer = (-1, -1)
         self.sequence = -1
         self.sequence_was_reset = False
+        self.is_grown = False
+        """Whether it has the size that is wanted, and grows on while it cannot be sent."""
+        self.thread = 0
+        """The one whose record was added last."""
+        self.run: Run | None = None
+        """Its last records, while they are not encoded."""
         self.callbacks: list[tuple[RecordFuture, Callback]] = []
         self.finished = False
         self.base_offset = -1
@@ -100,7 +110,8 @@ class ProducerBatch:
     @property
     def count(self) -> int:
         """How many records it has."""
-        return self.builder.count
+        run = self.run
+        return self.builder.count if run is None else run.first + len(run.values)
 
     def finish(
         self,

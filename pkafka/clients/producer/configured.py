@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pkafka.clients import plugins
+from pkafka.clients.config import ProducerConfig
 from pkafka.clients.producer.partitioner import PARTITIONERS, Partitioner
 from pkafka.clients.serialization import (
     ByteArraySerializer,
@@ -12,6 +13,7 @@ from pkafka.clients.serialization import (
     Serializer,
     load_serializer,
 )
+from pkafka.records.compression import Codec
 
 _log = logging.getLogger(__name__)
 
@@ -78,3 +80,14 @@ def all_bytes(
     if set(map(type, given)) <= {bytes}:
         return given
     return [as_bytes(each, what) for each in given]
+
+
+def level_of(config: ProducerConfig, codec: Codec) -> int | None:
+    """The level of the codec in use; None for its default."""
+    levels = {
+        Codec.GZIP: (config.compression_gzip_level, -1),
+        Codec.LZ4: (config.compression_lz4_level, 9),
+        Codec.ZSTD: (config.compression_zstd_level, 3),
+    }
+    level, default = levels.get(codec, (0, 0))
+    return None if level == default else level

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pkafka.clients.errors import ClientTimeoutError, Stage
 from pkafka.clients.producer.batch import Part, ProducerBatch
@@ -23,19 +23,64 @@ class RecordMetadata(NamedTuple):
     serialized_value_size: int = -1
 
 
-class RecordFuture:
+# Without a frame of Python for each record.
+_make_metadata: Final[Callable[[tuple[str, int, int, int, int, int]], RecordMetadata]] = partial(
+    tuple.__new__, RecordMetadata
+)
+
+
+class Placed:
+    """A record with its place in a batch."""
+
+    # Without a method that fills them in: calling it would take longer than all that it does.
+    __slots__ = ()
+    batch: ProducerBatch
+    """The one that the record was put into."""
+    index: int
+    """Its place there."""
+    timestamp_ms: int
+    key_size: int
+    """In bytes; -1 for null, as :attr:`value_size`."""
+    value_size: int
+
+    def place(self) -> tuple[ProducerBatch, int]:
+        """The batch that the record is in by now, and its index there."""
+        batch, index = self.batch, self.index
+        while (halves := batch.halves) is not None:
+            first, second = halves
+            if index < first.count:
+                batch = first
+            else:
+                batch, index = second, index - first.count
+        return batch, index
+
+    def settled(self) -> tuple[RecordMetadata, Exception | None]:
+        """The outcome of a record whose batch is finished, or being finished."""
+        batch, index = self.batch, self.index
+        if batch.halves is not None:
+            batch, index = self.place()
+        topic, partition = batch.queue.partition
+        if batch.error is not None or batch.record_errors is not None:
+            error = batch.error_of(index)
+            if error is not None:
+                return RecordMetadata(topic, partition, -1, -1), error
+        base, timestamp_ms = batch.base_offset, batch.append_time_ms
+        return _make_metadata(
+            (
+                topic,
+                partition,
+                base + index if base >= 0 else -1,
+                timestamp_ms if timestamp_ms >= 0 else self.timestamp_ms,
+                self.key_size,
+                self.value_size,
+            )
+        ), None
+
+
+class RecordFuture(Placed):
     """The outcome of one ``send()``, with the methods of ``concurrent.futures.Future``."""
 
-    __slots__ = ("_batch", "_index", "_key_size", "_timestamp_ms", "_value_size")
-
-    def __init__(
-        self, batch: ProducerBatch, index: int, timestamp_ms: int, key_size: int, value_size: int
-    ) -> None:
-        self._batch = batch
-        self._index = index
-        self._timestamp_ms = timestamp_ms
-        self._key_size = key_size
-        self._value_size = value_size
+    __slots__ = ("batch", "index", "key_size", "timestamp_ms", "value_size")
 
     def done(self) -> bool:
         """Whether the outcome is known; callbacks have been called then."""
@@ -90,31 +135,6 @@ class RecordFuture:
         batch, _ = self.place()
         if not batch.listen(partial(self.add_done_callback, function)):
             function(self)
-
-    def place(self) -> tuple[ProducerBatch, int]:
-        """The batch that the record is in by now, and its index there."""
-        batch, index = self._batch, self._index
-        while (halves := batch.halves) is not None:
-            first, second = halves
-            if index < first.count:
-                batch = first
-            else:
-                batch, index = second, index - first.count
-        return batch, index
-
-    def settled(self) -> tuple[RecordMetadata, Exception | None]:
-        """The outcome of a record whose batch is finished, or being finished."""
-        batch, index = self.place()
-        topic, partition = batch.queue.partition
-        error = batch.error_of(index)
-        if error is not None:
-            return RecordMetadata(topic, partition, -1, -1), error
-        offset = batch.base_offset + index if batch.base_offset >= 0 else -1
-        timestamp_ms = batch.append_time_ms if batch.append_time_ms >= 0 else self._timestamp_ms
-        return (
-            RecordMetadata(topic, partition, offset, timestamp_ms, self._key_size, self._value_size),
-            None,
-        )
 
 
 class FailedFuture(RecordFuture):

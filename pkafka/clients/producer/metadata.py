@@ -90,6 +90,7 @@ class ProducerMetadata:
         sticky = layout.sticky.partition
         if layout.available and sticky not in layout.available:
             layout.sticky.start(-1)
+            layout.run.end()
 
     def _check_refused(self, view: TopicView | None) -> None:
         """Raise what will not pass: a topic that may not be, and brokers that do not let this client in."""

@@ -156,7 +156,7 @@ class Outcomes:
                 dropped += [each for each in queue.batches if each.sequence < 0]
                 queue.batches.clear()
                 queue.batches.extend(sent)
-                queue.open = None
+                queue.shut()
                 if not sent:
                     del self._accumulator.waiting[queue]
         for batch in dropped:
@@ -170,7 +170,7 @@ class Outcomes:
             left = list(self._accumulator.incomplete)
             for queue in self._accumulator.waiting:
                 queue.batches.clear()
-                queue.open = None
+                queue.shut()
             self._accumulator.waiting.clear()
         dropped: Counter[TopicPartition] = Counter()
         for batch in left:

@@ -134,6 +134,11 @@ class Sticky:
         used = self._used_bytes
         return used >= self._bytes_per_turn * 2 or (batch_is_full and used >= self._bytes_per_turn)
 
+    def room_bytes(self, *, batch_is_full: bool) -> int:
+        """How many bytes may go to the partition until its turn is over, at least 0."""
+        limit = self._bytes_per_turn if batch_is_full else self._bytes_per_turn * 2
+        return max(0, limit - self._used_bytes - 1)
+
 
 def random_below(limit: int) -> int:
     """A random number from 0 to ``limit`` - 1; spreads load and guards nothing."""

@@ -7,11 +7,12 @@ is the sender thread's. Without a serializer, keys and values are bytes.
 import itertools
 import logging
 import os
+import time
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from pkafka.clients import plugins
@@ -26,15 +27,14 @@ from pkafka.clients.errors import (
 )
 from pkafka.clients.metrics import Metric, MetricName, metrics_of
 from pkafka.clients.network_metrics import NetworkMetrics
-from pkafka.clients.offsets import ConsumerGroupMetadata, OffsetAndMetadata, offsets_to_store
 from pkafka.clients.producer.batch import Callback
 from pkafka.clients.producer.configured import (
     all_bytes,
-    as_bytes,
     partitioner_of,
     serialized,
     serializer_of,
 )
+from pkafka.clients.producer.encoded_headers import EncodedHeaders
 from pkafka.clients.producer.errors import TransactionError
 from pkafka.clients.producer.futures import (
     BatchFuture,
@@ -44,6 +44,7 @@ from pkafka.clients.producer.futures import (
     RecordMetadata,
     Sent,
 )
+from pkafka.clients.producer.gathering import NO_RUN
 from pkafka.clients.producer.gauges import add_gauges
 from pkafka.clients.producer.interceptors import Interceptors
 from pkafka.clients.producer.metadata import ProducerMetadata, closed_error
@@ -54,14 +55,15 @@ from pkafka.clients.producer.raw_sending import RawSending
 from pkafka.clients.producer.record import ProducerRecord, check_place
 from pkafka.clients.producer.sender import Sender
 from pkafka.clients.producer.size_limits import SizeLimits
+from pkafka.clients.producer.transaction_calls import TransactionCalls
 from pkafka.clients.raw_batch import RawBatch
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError
-from pkafka.model import TopicPartition
 from pkafka.protocol import Buffer
+from pkafka.records.builder import NO_HEADERS
 
 if TYPE_CHECKING:
-    from pkafka.clients.producer.transaction_channel import TransactionChannel
+    pass
 
 _NO_HEADERS: Final = ()
 _numbers: Final = itertools.count(1)
@@ -69,7 +71,7 @@ _open: Final["weakref.WeakSet[Producer]"] = weakref.WeakSet()
 _log = logging.getLogger(__name__)
 
 
-class Producer:
+class Producer(TransactionCalls):
     """A client that sends records. Thread-safe; not across ``fork()``: a child process makes a producer of its own.
 
     Args:
@@ -110,12 +112,20 @@ class Producer:
             self._cluster, self._partitioner, keys_count=not (config.partitioner_ignore_keys or ignores_keys)
         )
         self._limits = SizeLimits(config)
+        self._headers = EncodedHeaders()
         self._raw = RawSending(config, self._accumulator, self._metadata, self._limits)
         self._size_unchecked = self._limits.unchecked
         add_gauges(self._metrics, config, self._accumulator, self._sender, self._cluster)
         self._sender.start()
         self._closed = False
         self._is_guarded = self._transactions is not None
+        self._now_s = self._seconds()
+        self._accumulator.shows_runs = (
+            self._takes_bytes
+            and not self._is_guarded
+            and not self._interceptors.is_needed
+            and self._partitioner is None
+        )
         _open.add(self)
 
     # -- sending ------------------------------------------------------------------------------------------
@@ -156,6 +166,60 @@ class Producer:
             IllegalStateError: the producer has a ``transactional.id``, and no transaction is begun.
             TransactionError: the transaction has failed already.
         """
+        # The short way: most records are like the one before, and join its run. The lines are here, and not in methods,
+        # because calling those would take a good part of the time that all of it takes.
+        run = self._accumulator.run
+        if (
+            topic is run.topic
+            and key is None
+            and partition is None
+            and timestamp_ms is None
+            and type(value) is bytes
+            and not headers
+            and (room := run.room - len(value)) >= 0
+            and run.begin_s <= self._now_s() < run.end_s
+            and run.owner == get_ident()
+            and run.keys is None
+            and run.is_open
+            and run.generation == self._cluster.generation
+        ):
+            run.room = room - run.overhead
+            assert run.batch is not None
+            future = RecordFuture()
+            future.batch = run.batch
+            future.index = count = run.count
+            future.timestamp_ms = run.stamp_ms
+            future.key_size = -1
+            future.value_size = len(value)
+            run.count = count + 1
+            if callback is not None:
+                run.callbacks.append((future, callback))
+            run.values.append(value)
+            if run.is_open or run.has(future):
+                return future
+        if (
+            type(key) is bytes
+            and partition is None
+            and timestamp_ms is None
+            and type(value) is bytes
+            and not headers
+            and type(topic) is str
+            and self._accumulator.shows_runs
+            and (layout := self._topics.get(topic)) is not None
+            and layout.generation == self._cluster.generation
+        ):
+            joined = self._accumulator.join(
+                layout,
+                self._choice.choose(layout, key, key, value, value),
+                self._now_s(),
+                layout.generation,
+                key,
+                value,
+                NO_HEADERS,
+                callback,
+            )
+            if joined is not None:
+                return joined
         if isinstance(topic, ProducerRecord) or self._interceptors.is_needed:
             return self._send_record(
                 topic
@@ -263,121 +327,6 @@ class Producer:
         if error is not None:
             self._note_failure(error)
         return future
-
-    # -- transactions -------------------------------------------------------------------------------------
-
-    def init_transactions(self, timeout_s: float | None = None) -> None:
-        """Become the one producer with this ``transactional.id``: fence others, and see what they began ended.
-
-        Once, before all other calls about transactions.
-
-        Args:
-            timeout_s: ``max.block.ms`` when left out, as in the other calls.
-
-        Raises:
-            IllegalStateError: there is no ``transactional.id``, or this was called before.
-            ClientTimeoutError: no coordinator answered in time; the same call may be made again, and waits on.
-            ApiError: no permission. TransactionError: the coordinator refused, as for a time-out of the transaction
-                that is too long.
-            ClosedError: the producer was closed.
-        """
-        transactions = self._need_transactions()
-        with self._sensors.transaction_call("init"):
-            transactions.call(lambda each: each.init(), _ms(timeout_s))
-
-    def begin_transaction(self) -> None:
-        """Begin a transaction; records sent from now on are a part of it.
-
-        Raises:
-            IllegalStateError: :meth:`init_transactions` was not called, or the last transaction is not ended.
-            ProducerFencedError: another producer has the id now.
-            TransactionError: the last transaction has to be aborted first, or the producer to be closed.
-            ClosedError: the producer was closed.
-        """
-        transactions = self._need_transactions()
-        with self._sensors.transaction_call("begin"):
-            transactions.begin()
-
-    def send_offsets_to_transaction(
-        self,
-        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
-        group_metadata: ConsumerGroupMetadata | str,
-        timeout_s: float | None = None,
-    ) -> None:
-        """Store a group's offsets with the transaction: they count when it is committed, and only then.
-
-        Args:
-            offsets: of the next record to read, per partition.
-            group_metadata: of the consumer (``consumer.group_metadata()``), which fences zombies of the group; or the
-                id of a group whose partitions are not assigned by it.
-
-        Raises:
-            IllegalStateError: no transaction is begun.
-            ValueError: the metadata has a generation and no member, or an offset is negative.
-            CommitFailedError: the consumer is no member of the group any more; abort. Also FENCED_INSTANCE_ID
-                and GROUP_AUTHORIZATION_FAILED (ApiError) leave nothing but an abort.
-            ProducerFencedError, TransactionError, ClosedError: as :meth:`begin_transaction`.
-            ClientTimeoutError: the same call may be made again, and waits on.
-        """
-        transactions = self._need_transactions()
-        group = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
-        if group.generation_id > 0 and not group.member_id:
-            raise IllegalArgumentError(
-                f"Passed in group metadata {group} has generationId > 0 but member.id is unknown"
-            )
-        if not offsets:
-            return
-        wanted = offsets_to_store(offsets)
-        with self._sensors.transaction_call("send-offsets"):
-            transactions.call(lambda each: each.send_offsets(wanted, group), _ms(timeout_s))
-
-    def commit_transaction(self, timeout_s: float | None = None) -> None:
-        """Send what is left, then commit: read_committed consumers see all of the transaction, or nothing.
-
-        Raises:
-            IllegalStateError: no transaction is begun.
-            ProducerFencedError: another producer has the id now; nothing was committed.
-            TransactionError, ApiError, ClientError: a record or the coordinator failed; abort.
-            ClientTimeoutError: whether it will be committed is open; the same call may be made again, and waits on.
-            ClosedError: the producer was closed.
-        """
-        transactions = self._need_transactions()
-        with self._sensors.transaction_call("commit"):
-            transactions.call(lambda each: each.commit(), _ms(timeout_s))
-
-    def abort_transaction(self, timeout_s: float | None = None) -> None:
-        """Drop what is not sent (its futures fail with TransactionAbortedError), and abort.
-
-        Raises:
-            IllegalStateError: no transaction is begun.
-            ProducerFencedError: another producer has the id now, and has aborted this transaction.
-            TransactionError, ApiError: the producer can only be closed.
-            ClientTimeoutError: the same call may be made again, and waits on.
-            ClosedError: the producer was closed.
-        """
-        transactions = self._need_transactions()
-        with self._sensors.transaction_call("abort"):
-            transactions.call(lambda each: each.abort(), _ms(timeout_s))
-
-    @contextmanager
-    def transaction(self) -> Iterator[Self]:
-        """A transaction as a ``with`` block: committed at its end, aborted when it or the commit raises something.
-
-        Raises:
-            What left the block, or what :meth:`begin_transaction` and :meth:`commit_transaction` raise. After a
-            ClientTimeoutError of the commit, call :meth:`commit_transaction` again.
-        """
-        self.begin_transaction()
-        try:
-            yield self
-        except BaseException:
-            self._abort_after_failure()
-            raise
-        try:
-            self.commit_transaction()
-        except (ApiError, ClientError):
-            self._abort_after_failure()  # not while the commit goes on
-            raise
 
     # -- the rest of the interface ------------------------------------------------------------------------
 
@@ -512,22 +461,33 @@ class Producer:
                 deadline_ms = self._clock.monotonic_ms() + self.config.max_block_ms
                 layout = self._metadata.layout(topic, partition, deadline_ms)
             layout.was_used = True
-            if self._takes_bytes:
-                key_bytes, value_bytes = key, value
-                if (key is not None and type(key) is not bytes) or (
-                    value is not None and type(value) is not bytes
-                ):
-                    key_bytes, value_bytes = as_bytes(key, "key"), as_bytes(value, "value")
-            else:
-                key_bytes = serialized(self._key_serializer, topic, key, headers, "key")
-                value_bytes = serialized(self._value_serializer, topic, value, headers, "value")
-            if headers or len(value_bytes or b"") + len(key_bytes or b"") > self._size_unchecked:
-                self._limits.check(key_bytes, value_bytes, headers)
+            key_bytes, value_bytes = self._bytes(topic, key, value, headers)
+            encoded = self._headers.of(headers) if headers else NO_HEADERS
+            if len(value_bytes or b"") + len(key_bytes or b"") + len(encoded) > self._size_unchecked:
+                self._limits.check(key_bytes, value_bytes, encoded)
             if partition is None:
                 partition = self._choice.choose(layout, key, key_bytes, value, value_bytes)
-            stamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
-            return self._accumulator.append(
-                layout, partition, stamp, key_bytes, value_bytes, headers, callback, deadline_ms
+            if timestamp_ms is not None:
+                return self._accumulator.append(
+                    *(layout, partition, timestamp_ms, key_bytes, value_bytes, encoded, callback, deadline_ms)
+                )
+            generation = layout.generation
+            joined = self._accumulator.join(
+                layout, partition, self._now_s(), generation, key_bytes, value_bytes, encoded, callback
+            )
+            return joined or self._accumulator.append(
+                *(
+                    layout,
+                    partition,
+                    self._clock.now_ms(),
+                    key_bytes,
+                    value_bytes,
+                    encoded,
+                    callback,
+                    deadline_ms,
+                ),
+                name=topic,
+                room_bytes=self._size_unchecked,
             )
         except (ApiError, ClientTimeoutError, ClientError) as error:
             if isinstance(error, (ClosedError, IllegalStateError, TransactionError)):
@@ -541,6 +501,28 @@ class Producer:
                     _log.exception("a producer callback failed")
             return failed
 
+    def _bytes(
+        self,
+        topic: str,
+        key: Any,  # noqa: ANN401
+        value: Any,  # noqa: ANN401
+        headers: Sequence[tuple[str, bytes | None]],
+    ) -> tuple[bytes | None, bytes | None]:
+        """What goes into a record for a key and a value."""
+        if (
+            self._takes_bytes
+            and (key is None or type(key) is bytes)
+            and (value is None or type(value) is bytes)
+        ):
+            return key, value
+        key_bytes = serialized(self._key_serializer, topic, key, headers, "key")
+        return key_bytes, serialized(self._value_serializer, topic, value, headers, "value")
+
+    def _seconds(self) -> Callable[[], float]:
+        """The clock's time; of the machine's clock without a call in between."""
+        now_ms = self._clock.now_ms
+        return time.time if type(self._clock) is SystemClock else lambda: now_ms() / 1_000
+
     def _check_may_send(self) -> None:
         if self._closed:
             raise closed_error()
@@ -553,36 +535,10 @@ class Producer:
         if self._transactions is not None:
             self._transactions.failed(error, was_sent=False)
 
-    def _need_transactions(self) -> "TransactionChannel":
-        if self._closed:
-            raise closed_error()
-        if self._transactions is None:
-            raise IllegalStateError(
-                "Transactional method invoked on a non-transactional producer.",
-                hint="transactional.id makes it a transactional one",
-            )
-        if self._sender.is_current_thread():
-            raise ClientError(
-                "a callback cannot wait for transactions: they wait for that callback to return"
-            )
-        return self._transactions
-
-    def _abort_after_failure(self) -> None:
-        """Abort, where that is possible: the failure that asks for it says more than that it is not."""
-        if self._closed or self._transactions is None or not self._transactions.can_be_aborted:
-            return
-        try:
-            self.abort_transaction()
-        except (ApiError, ClientError) as error:
-            _log.warning("the transaction could not be aborted: %s", error)
-
     def _forsake(self) -> None:
         """In a child process, which has no sender thread: take nothing more, and wait for nothing."""
         self._closed = self._is_guarded = self._is_forsaken = True
-
-
-def _ms(timeout_s: float | None) -> int | None:
-    return None if timeout_s is None else int(timeout_s * 1_000)
+        self._accumulator.run = NO_RUN
 
 
 def _after_fork() -> None:

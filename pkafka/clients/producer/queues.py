@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pkafka.clients.producer.batch import ProducerBatch
+from pkafka.clients.producer.gathering import NO_RUN
 from pkafka.clients.producer.partitioner import Sticky
 from pkafka.model import TopicPartition
 
@@ -22,6 +23,7 @@ class PartitionQueue:
         "open",
         "partition",
         "producer",
+        "run",
         "topic",
         "tracked",
         "unanswered",
@@ -33,6 +35,8 @@ class PartitionQueue:
         self.batches: deque[ProducerBatch] = deque()
         self.open: ProducerBatch | None = None
         """The last of ``batches`` while it takes records."""
+        self.run = NO_RUN
+        """The open run of records that were sent to this partition by their key or by name."""
         self.unanswered = 0
         """How many of its batches are under way."""
         self.tracked: list[ProducerBatch] = []
@@ -43,6 +47,12 @@ class PartitionQueue:
         self.last_acked_sequence = _NO_SEQUENCE
         self.last_acked_offset = -1
 
+    def shut(self) -> None:
+        """Put no more into the last batch; call with the accumulator's lock held."""
+        batch, self.open = self.open, None
+        if batch is not None and batch.run is not None:
+            batch.run.end()
+
 
 class TopicQueues:
     """A topic that is produced to: its partitions as metadata has them, and their queues."""
@@ -50,11 +60,13 @@ class TopicQueues:
     __slots__ = (
         "available",
         "generation",
+        "grows",
         "idle_since_ms",
         "name",
         "partition_count",
         "queues",
         "ratio",
+        "run",
         "sticky",
         "unavailable",
         "was_used",
@@ -68,6 +80,10 @@ class TopicQueues:
         self.partition_count = 0
         self.available: Sequence[int] = ()
         self.queues: dict[int, PartitionQueue] = {}
+        self.run = NO_RUN
+        """The open run of records that may go to any partition: they go to the sticky one."""
+        self.grows = True
+        """Whether batches may grow beyond batch.size while they wait; not where the broker refused a large one."""
         self.sticky = Sticky(bytes_per_turn)
         self.unavailable: frozenset[int] = frozenset()
         """Partitions whose leader has not taken anything for partitioner.availability.timeout.ms."""

@@ -9,7 +9,7 @@ from pkafka.clients.producer.metadata import ProducerMetadata
 from pkafka.clients.producer.size_limits import SizeLimits
 from pkafka.errors import ApiError
 from pkafka.protocol import Buffer
-from pkafka.records.builder import BatchBuilder
+from pkafka.records.builder import BatchBuilder, encode_headers
 from pkafka.records.forwarding import in_pieces
 from pkafka.records.reading import read_records
 
@@ -75,4 +75,4 @@ class RawSending:
     def _check(self, builder: BatchBuilder) -> None:
         if builder.size_bytes > self._bytes_max:
             for record in read_records(builder.build(), check_crc=False):
-                self._limits.check(record.key, record.value, record.headers)
+                self._limits.check(record.key, record.value, encode_headers(record.headers))

@@ -303,7 +303,7 @@ class Sender:
         size = 0
         with self.accumulator.lock:
             for queue in queues:
-                size += queue.batches[0].builder.size_bytes
+                size += self.accumulator.first_bytes(queue)
                 if batches and size > self._config.max_request_size:
                     break
                 batch = self.accumulator.take(queue)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from pkafka.clients.config import ProducerConfig
-from pkafka.clients.producer.accumulator import record_bytes_max
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.records.batch import BATCH_OVERHEAD
+from pkafka.records.builder import encode_headers
 
 _SMALL_ENOUGH: Final = 1_000
 
@@ -17,12 +17,13 @@ class SizeLimits:
     def __init__(self, config: ProducerConfig) -> None:
         self._config = config
         self.unchecked = min(config.max_request_size, config.buffer_memory) - _SMALL_ENOUGH
-        """A record without headers, whose key and value are no longer together, needs not be measured exactly."""
+        """A record whose key, value and encoded headers are no longer together needs not be measured exactly."""
 
-    def check(
-        self, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
-    ) -> None:
+    def check(self, key: bytes | None, value: bytes | None, headers: bytes) -> None:
         """See that a record is not too large.
+
+        Args:
+            headers: encoded.
 
         Raises:
             ApiError: MESSAGE_TOO_LARGE.
@@ -56,5 +57,23 @@ class SizeLimits:
         if keys is not None:
             longest += max((len(each) for each in keys if each is not None), default=0)
         if headers or longest > self.unchecked:
+            encoded = encode_headers(headers)
             for index, value in enumerate(values):
-                self.check(None if keys is None else keys[index], value, headers)
+                self.check(None if keys is None else keys[index], value, encoded)
+
+
+def record_bytes_max(key: bytes | None, value: bytes | None, headers: bytes) -> int:
+    """The upper bound that Kafka reckons with for a record in a batch, the batch's header not included.
+
+    Args:
+        headers: encoded, with their number.
+    """
+    return 21 + _field_bytes(key) + _field_bytes(value) + len(headers)
+
+
+def _field_bytes(data: bytes | None) -> int:
+    return 1 if data is None else _varint_bytes(len(data)) + len(data)
+
+
+def _varint_bytes(number: int) -> int:
+    return ((number << 1).bit_length() + 6) // 7 or 1

@@ -16,6 +16,7 @@ from pkafka.errors import ApiError, ErrorCode
 from pkafka.protocol.api import ApiKey
 from tests.fakes.broker import FakeBroker
 from tests.unit.clients.aio.loops import run, until
+from tests.unit.clients.test_producer_gathering import Ends
 from tests.unit.clients.test_producer_sending import FAST, Logs, error
 from tests.unit.clients.test_producer_transactions_sending import Coordinated
 
@@ -74,6 +75,70 @@ def test_one_wake_up_settles_what_is_known_by_then(monkeypatch: pytest.MonkeyPat
             await asyncio.gather(*outcomes)
             assert len(logs.batch_sizes) > 40
             assert 1 <= len(woken) <= len(logs.batch_sizes)
+
+    run(main)
+
+
+def test_what_one_turn_of_the_loop_sends_wakes_the_sender_once() -> None:
+    async def main() -> None:
+        async with running(batch_size=1_000) as (logs, producer):
+            await producer.send_and_wait("t", b"x")
+            assert producer._running is not None
+            core = producer._running.core
+            woken: list[str] = []
+
+            def counted() -> None:
+                woken.append(threading.current_thread().name)
+                core._sender.wake()
+
+            core._accumulator.wake_sender = counted
+            core.wake_once_a_turn(asyncio.get_running_loop())
+            outcomes = [await producer.send("t", b"x" * 100) for _ in range(500)]
+            assert woken == []
+            await asyncio.gather(*outcomes)
+            assert len(woken) == 1
+            core.send("t", b"x")  # as any thread may: the loop's own thread, in the next turn
+            await asyncio.to_thread(core.send, "t", b"y")
+            await until(lambda: logs.count() == 503)
+            assert len(woken) <= 3
+
+    run(main)
+
+
+def test_an_outcome_that_is_kept_keeps_nothing_but_the_place_of_its_record() -> None:
+    async def main() -> None:
+        async with running() as (_, producer):
+            outcomes = [await producer.send("t", b"x") for _ in range(100)]
+            outcomes[50].cancel()
+            await producer.flush()
+            assert [each.result().offset for each in outcomes if not each.cancelled()] == [
+                number for number in range(100) if number != 50
+            ]
+            done = [each for each in outcomes if not each.cancelled()]
+            assert not any(hasattr(each, "batch") for each in done)
+
+    run(main)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_record_that_comes_while_its_run_ends_is_sent_once(before: bool) -> None:
+    async def main() -> None:
+        async with running(linger_ms=60_000, delivery_timeout_ms=100_000) as (logs, producer):
+            outcomes = [await producer.send("t", b"0")]
+            assert producer._running is not None
+            core = producer._running.core
+            now_ms = core._clock.now_ms()
+            core._clock.now_ms = lambda: now_ms  # type: ignore[method-assign] # so that the run does not end by chance
+            core._now_s = lambda: now_ms / 1_000  # type: ignore[method-assign]
+            outcomes += [await producer.send("t", b"%d" % number) for number in range(1, 5)]
+            run_ = core._accumulator.run
+            assert run_.is_open
+            run_.values = Ends(run_, before=before)  # type: ignore[assignment] # append() is all that is called
+            outcomes += [await producer.send("t", b"%d" % number) for number in range(5, 7)]
+            assert not run_.is_open
+            await producer.flush()
+            assert logs.values() == [b"%d" % number for number in range(7)]
+            assert [(await each).offset for each in outcomes] == list(range(7))
 
     run(main)
 

@@ -1,0 +1,31 @@
+"""Headers as they stand in a record, remembered: most applications send few different ones."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pkafka.records.builder import NO_HEADERS, encode_headers
+
+_REMEMBERED: Final = 256
+
+
+class EncodedHeaders:
+    """The headers of one producer; for any thread."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[tuple[str, bytes | None], ...], bytes] = {}
+
+    def of(self, headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+        """The bytes of headers, their number included."""
+        if not headers:
+            return NO_HEADERS
+        each = tuple(headers)
+        try:
+            found = self._known.get(each)
+        except TypeError:
+            return encode_headers(each)  # one of them cannot be a key, as a bytearray
+        if found is None:
+            found = encode_headers(each)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[each] = found
+        return found
