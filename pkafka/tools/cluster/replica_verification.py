@@ -316,7 +316,8 @@ class Verification:
 
     def _windows(self) -> list[dict[TopicPartition, int]]:
         """What is left, and how much to ask for of each: as much in a window as is asked for at a time."""
-        behind, at_end = [], []
+        behind: list[TopicPartition] = []
+        at_end: list[TopicPartition] = []
         for each in self._left:
             (at_end if 0 <= self.high_watermarks[each] <= self.offsets[each] else behind).append(each)
         replicas = sum(len(self._replicas[each]) for each in behind)

@@ -162,9 +162,7 @@ class Replicas:
             log = self.logs[asked.partition]
             data = b"".join(log[asked.fetch_offset :])[: min(asked.partition_max_bytes, left)]
             left -= len(data)
-            rows.append(
-                PartitionData(partition_index=asked.partition, high_watermark=len(log), records=data)
-            )
+            rows.append(PartitionData(partition_index=asked.partition, high_watermark=len(log), records=data))
         return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=rows)])
 
     def refresh(self) -> None:
@@ -231,7 +229,7 @@ def test_a_partition_is_not_done_before_all_of_its_replicas_have_answered() -> N
 def test_few_partitions_are_read_in_larger_pieces_as_far_as_memory_goes() -> None:
     verification = (replicas := Replicas(one_each(1), one_each(1))).verification(100, MEMORY_BYTES)
     verification.round()
-    assert replicas.asked == [dict.fromkeys((0, 1), {0: MEMORY_BYTES // 4, 1: MEMORY_BYTES // 4})]
+    assert replicas.asked == [{broker: {0: MEMORY_BYTES // 4, 1: MEMORY_BYTES // 4} for broker in (0, 1)}]
     verification = (replicas := Replicas(one_each(1), one_each(1))).verification(100, 1_000)
     verification.round()
     assert replicas.asked[0][0] == {0: 1_000, 1: 1_000}
