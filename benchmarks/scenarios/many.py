@@ -74,17 +74,13 @@ def _start(target: Target, topic: str, partitions: int) -> dict[str, float]:
 # -- connections --
 
 
-def _connections(settings: Settings) -> tuple[int, ...]:
-    return tuple(each for each in _CONNECTIONS if each <= settings.scaled(_CONNECTIONS[-1], 100))
-
-
 def _measure_connections(target: Target, settings: Settings) -> dict[str, float]:
     _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
     topic = f"many-{time.time_ns():x}"
     wire.create_topic(target.address, topic, _OF_ACTIVE)
     figures: dict[str, float] = {}
-    for count in _connections(settings):
+    for count in _CONNECTIONS:
         before = target.pss_mb()
         crowd = Crowd(target, topic, _OF_ACTIVE, count)
         try:
@@ -95,9 +91,8 @@ def _measure_connections(target: Target, settings: Settings) -> dict[str, float]
             figures["memory of one"] = max(target.pss_mb() - before, 0) * 1e3 / count
         finally:
             crowd.close()
-    least, most = (f"{each:,} of them" for each in (_CONNECTIONS[0], min(1_000, _connections(settings)[-1])))
     wire.delete_topic(target.address, topic)
-    return {**figures, "1,000 to 10": figures[most] / figures[least]}
+    return {**figures, "1,000 to 10": figures["1,000 of them"] / figures["10 of them"]}
 
 
 # -- groups --
