@@ -59,7 +59,7 @@ interop: .venv/.test-ready ## The same scripts on Apache Kafka and on pkafka
 	$(PYTEST) $(IN_WORKERS) -m "not nightly" tests/interop
 
 bench: .venv/.test-ready ## Apache Kafka and pkafka in turn: every figure, its ratio and its bar (hours; BENCH=--quick for minutes)
-	$(BIN)/python -m benchmarks $(BENCH)
+	@bin=$$(sh scripts/bench-venv.sh) && exec $$bin/python -m benchmarks $(BENCH)
 
 nightly: .venv/.test-ready ## Everything, the long ones too: many seeds, faults, soak; as root, networks that break
 	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -n auto $(WITHOUT)
@@ -69,4 +69,4 @@ regenerate: .venv/.test-ready ## Files made from the code: the reference, comple
 	$(BIN)/python scripts/regenerate.py
 
 clean: ## Removes what was made here, but not ./data
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

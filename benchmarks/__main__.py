@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.model import WARM_UP_S, Scenario, Settings
+from benchmarks.python_build import this_python
 from benchmarks.registry import SCENARIOS
 from benchmarks.report import Report
 from benchmarks.systems import Systems, Target, settle
@@ -33,12 +34,13 @@ def main() -> int:
         return 0
     chosen = [SCENARIOS[name] for name in options.scenario or SCENARIOS]
     document: dict[str, Any] = {
-        "machine": f"{os.cpu_count()} cores, {platform.platform()}, Python {platform.python_version()}",
+        "machine": f"{os.cpu_count()} cores, {platform.platform()}, {this_python()}",
         "rounds": options.rounds,
         "seconds": options.seconds,
         "quick": options.quick,
         "scenarios": {},
     }
+    print(document["machine"], end="\n\n", flush=True)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     failed = False
     for scenario in chosen:

@@ -110,6 +110,11 @@ class Outcome:
         return self.server_cpu_s / (self.value_bytes / 1e9)
 
     @property
+    def generator_cpu_s_per_gb(self) -> float:
+        """CPU seconds of the generator for a gigabyte of values."""
+        return self.generator_cpu_s / (self.value_bytes / 1e9)
+
+    @property
     def generator_share(self) -> float:
         """The part of one core that the generator used."""
         return self.generator_cpu_s / self.seconds

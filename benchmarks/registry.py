@@ -13,6 +13,7 @@ from benchmarks.scenarios import (
     idempotent,
     latency,
     logins,
+    many,
     mirror,
     mirror_makers,
     one_record,
@@ -32,6 +33,7 @@ SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
     for module in (
         process,
+        many,
         produce,
         idempotent,
         one_record,

@@ -26,8 +26,8 @@ CLIENT_ID: Final = "benchmark"
 class Link:
     """One blocking connection for single requests."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address, TIMEOUT_S)
+    def __init__(self, address: tuple[str, int], timeout_s: float = TIMEOUT_S) -> None:
+        self._socket = socket.create_connection(address, timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._file = self._socket.makefile("rb")
 
@@ -42,7 +42,7 @@ class Link:
         """The answer to ``message``.
 
         Raises:
-            OSError: the broker closed the connection, or said nothing for a minute.
+            OSError: the broker closed the connection, or said nothing for as long as ``timeout_s``.
         """
         self._socket.sendall(encode_request(api_key, version, 1, CLIENT_ID, message))
         head = self._file.read(4)
@@ -69,6 +69,7 @@ def create_topic(
     configs: dict[str, str] | None = None,
     *,
     replicas: int = 1,
+    timeout_s: float = TIMEOUT_S,
 ) -> None:
     """Create a topic and wait until every partition has a leader."""
     topic = CreatableTopic(
@@ -77,12 +78,12 @@ def create_topic(
         replication_factor=replicas,
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
     )
-    with Link(_controller(address)) as link:
+    with Link(_controller(address), timeout_s) as link:
         response = link.call(
-            ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=[topic], timeout_ms=int(TIMEOUT_S * 1000))
+            ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=[topic], timeout_ms=int(timeout_s * 1000))
         )
         _check(response.topics[0].error_code)
-    wait_for_leaders(address, name, partitions)
+    wait_for_leaders(address, name, partitions, timeout_s=timeout_s)
 
 
 def _controller(address: tuple[str, int]) -> tuple[str, int]:
@@ -94,7 +95,7 @@ def _controller(address: tuple[str, int]) -> tuple[str, int]:
 
 
 def wait_for_leaders(
-    address: tuple[str, int], name: str, partitions: int
+    address: tuple[str, int], name: str, partitions: int, *, timeout_s: float = TIMEOUT_S
 ) -> dict[tuple[str, int], list[int]]:
     """Wait until every partition of a topic has a leader, as the broker at ``address`` knows it.
 
@@ -102,10 +103,10 @@ def wait_for_leaders(
         Which partitions each broker leads.
 
     Raises:
-        TimeoutError: not within a minute.
+        TimeoutError: not within ``timeout_s``.
     """
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         with Link(address) as link:
             answer = link.call(ApiKey.METADATA, 5, request)
@@ -121,10 +122,10 @@ def wait_for_leaders(
     raise TimeoutError(f"{name} has no leaders")
 
 
-def delete_topic(address: tuple[str, int], name: str) -> None:
+def delete_topic(address: tuple[str, int], name: str, *, timeout_s: float = TIMEOUT_S) -> None:
     """Delete a topic; its files go in the background."""
-    with Link(_controller(address)) as link:
-        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=int(TIMEOUT_S * 1000))
+    with Link(_controller(address), timeout_s) as link:
+        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=int(timeout_s * 1000))
         _check(link.call(ApiKey.DELETE_TOPICS, 4, request).responses[0].error_code)
 
 

@@ -19,6 +19,8 @@ _PARTITIONS = 6
 _PRODUCERS = 4
 """What is in flight of one would be too little to keep three brokers busy: each record waits for two followers."""
 _MANY = 1000
+_MOST = 10_000
+_IN_SYNC_S = 900.0
 _POLL_S = 0.05
 _PACED = Load(record_bytes=1000, batch_bytes=16_000, replicas=SIZE)
 _HIGHEST = "highest rate with replicas"
@@ -115,13 +117,20 @@ def _restart(cluster: Cluster, number: int) -> None:
 
 
 def _fail_over(target: Target, settings: Settings) -> dict[str, float]:
-    partitions = settings.scaled(_MANY, 100)
+    return _measure_fail_over(target, settings.scaled(_MANY, 100))
+
+
+def _fail_over_of_most(target: Target, settings: Settings) -> dict[str, float]:
+    return _measure_fail_over(target, settings.scaled(_MOST, 200))
+
+
+def _measure_fail_over(target: Target, partitions: int) -> dict[str, float]:
     with _cluster(target) as cluster:
         began = time.perf_counter()
         cluster.create_topic(_TOPIC, partitions)
         figures = {"made": time.perf_counter() - began}
         for role in ("broker", "controller"):
-            wait_for(lambda: cluster.in_sync(_TOPIC), timeout_s=120)
+            wait_for(lambda: cluster.in_sync(_TOPIC), timeout_s=_IN_SYNC_S)
             victim = cluster.controller()
             if role == "broker":
                 victim = (victim + 1) % SIZE
@@ -133,7 +142,7 @@ def _fail_over(target: Target, settings: Settings) -> dict[str, float]:
             cluster.brokers[victim].kill()  # waits for its end
             began = time.perf_counter()
             cluster.brokers[victim].start()
-            wait_for(lambda: cluster.in_sync(_TOPIC), timeout_s=120)
+            wait_for(lambda: cluster.in_sync(_TOPIC), timeout_s=_IN_SYNC_S)
             figures[f"whole after a {role}'s start"] = time.perf_counter() - began
         return figures
 
@@ -219,6 +228,23 @@ SCENARIOS = (
             Figure("whole after a controller's start", "s", more_is_better=False),
         ),
         measure=_fail_over,
+        started=False,
+        warm_up=False,
+    ),
+    Scenario(
+        name="cluster_fail_over_10k",
+        about=(
+            f"three brokers, RF 3, {_MOST:,} partitions, default settings: how long until all have leaders again after"
+            " kill -9 of all processes of a broker, which leads a third of them, and of the controller, which does too"
+        ),
+        figures=(
+            Figure("made", "s", more_is_better=False),
+            Figure("led after a broker's death", "s", more_is_better=False),
+            Figure("whole after a broker's start", "s", more_is_better=False),
+            Figure("led after a controller's death", "s", more_is_better=False),
+            Figure("whole after a controller's start", "s", more_is_better=False),
+        ),
+        measure=_fail_over_of_most,
         started=False,
         warm_up=False,
     ),

@@ -11,7 +11,7 @@ complete -c pk-replica-verification -l output -x -a 'text json jsonl' -d 'Format
 complete -c pk-replica-verification -l broker-list -x -d 'Kafka\'s name of --bootstrap-server.'
 complete -c pk-replica-verification -l topics-include -x -d 'Topics to verify; default: all.'
 complete -c pk-replica-verification -l time -x -d 'Where to begin: a timestamp, -1 the end, -2 the beginning. Default -1; with --once -2.'
-complete -c pk-replica-verification -l fetch-size -x -d 'Bytes to read of a replica at a time (1048576).'
+complete -c pk-replica-verification -l fetch-size -x -d 'Bytes to read of a replica at a time (1048576, more where few partitions are left).'
 complete -c pk-replica-verification -l max-wait-ms -x -d 'How long a broker waits for something new (1000).'
 complete -c pk-replica-verification -l report-interval-ms -x -d 'Time between two reports (30000).'
 complete -c pk-replica-verification -l once -d 'Compare what is there now, report once, and fail where replicas differ or are behind.'

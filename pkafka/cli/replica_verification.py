@@ -1,19 +1,24 @@
 """pk-replica-verification: whether the replicas of topics hold the same, as kafka-replica-verification.sh."""
 
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from pkafka.cli.kit.exit_status import compat_39
 from pkafka.cli.kit.kafka_command import BadValueError, CommandError
 from pkafka.cli.kit.numbers import INT_MAX, LONG
 from pkafka.cli.kit.options import Common, command, streaming_connection_options
-from pkafka.cli.kit.output import JsonList, OutputFormat, line, note, to_json
+from pkafka.cli.kit.output import JsonList, OutputFormat, line, note, to_json, transient_bar
 from pkafka.cli.kit.topic_filter import topic_pattern
 from pkafka.model import EARLIEST, LATEST, TopicPartition
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from pkafka.clients.admin import Admin
     from pkafka.clients.admin.results import TopicDescription
     from pkafka.tools.cluster.replica_verification import Difference, Lag, Round, Verification
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
 _ROW: Final[Mapping[str, object]] = dict.fromkeys(
     ("event", "timestamp_ms", "partitions", "topic", "partition", "offset", "lag", "difference")
 )
+_FETCH_BYTES: Final = 1 << 20
+_FETCH_BYTES_MAX: Final = 16 << 20
 
 
 @command("pk-replica-verification")
@@ -40,9 +47,8 @@ _ROW: Final[Mapping[str, object]] = dict.fromkeys(
 @click.option(
     "--fetch-size",
     type=click.IntRange(1, INT_MAX),
-    default=1_048_576,
     metavar="BYTES",
-    help="Bytes to read of a replica at a time (1048576).",
+    help="Bytes to read of a replica at a time (1048576, more where few partitions are left).",
 )
 @click.option(
     "--max-wait-ms",
@@ -69,7 +75,7 @@ def main(
     topics_include: str | None,
     topic_white_list: str | None,
     begin: int | None,
-    fetch_size: int,
+    fetch_size: int | None,
     max_wait_ms: int,
     report_interval_ms: int,
     once: bool,
@@ -96,13 +102,20 @@ def main(
 
         topics = _topics(admin, pattern.fullmatch)
         verification = Verification(
-            admin, topics, _offsets(admin, topics, begin), fetch_bytes=fetch_size, wait_ms=max_wait_ms
+            admin,
+            topics,
+            _offsets(admin, topics, begin),
+            fetch_bytes=fetch_size or _FETCH_BYTES,
+            fetch_bytes_max=fetch_size or _FETCH_BYTES_MAX,
+            wait_ms=max_wait_ms,
+            once=once,
         )
         say.started(len(verification.offsets))
-        if once:
-            _verify_once(verification, say, common.timeout_ms)
-        else:
-            _verify_forever(verification, say, report_interval_ms / 1_000)
+        with say.bar():
+            if once:
+                _verify_once(verification, say, common.timeout_ms)
+            else:
+                _verify_forever(verification, say, report_interval_ms / 1_000)
 
 
 def _topics(admin: "Admin", is_included: Callable[[str], object]) -> "list[TopicDescription]":
@@ -154,27 +167,22 @@ def _verify_forever(verification: "Verification", say: "_Voice", interval_s: flo
 
 def _verify_once(verification: "Verification", say: "_Voice", patience_ms: int) -> None:
     differences = 0
-    goals: Mapping[TopicPartition, int] = {}
     moved_s = time.monotonic()
     while True:
         found = _round(verification, say)
         differences += len(found.differences)
         if found.moved:
             moved_s = time.monotonic()
-        if not goals or any(each < 0 for each in goals.values()):
-            goals = dict(verification.high_watermarks)
-        lag = verification.lag(goals)
-        is_known = all(each >= 0 for each in goals.values())
-        if (is_known and lag.lag <= 0) or time.monotonic() - moved_s > patience_ms / 1_000:
+        if verification.is_done or time.monotonic() - moved_s > patience_ms / 1_000:
             break
-    say.report(lag._replace(lag=max(lag.lag, 0)) if is_known else lag, len(verification.offsets))
+    say.report(verification.lag(), len(verification.offsets))
     say.end()
     if differences:
         raise CommandError(
             f"{differences} batch(es) differ between replicas",
             hint="pk-verify-log of both brokers' directories says which file is damaged",
         )
-    if lag.lag > 0 or not is_known or found.unreachable:
+    if not verification.is_done:
         raise CommandError(
             "not every replica has what is committed",
             hint="pk-topics --describe --under-replicated-partitions shows which are behind",
@@ -190,6 +198,7 @@ def _round(verification: "Verification", say: "_Voice") -> "Round":
     from pkafka.tools.cluster.replica_verification import Kind
 
     found = verification.round()
+    say.progress(*verification.progress())
     say.unreachable({broker: str(error) for broker, error in found.unreachable.items()})
     for partition, difference in found.differences:
         say.difference(partition, difference)
@@ -213,6 +222,40 @@ class _Voice:
         self._form = form
         self._document = JsonList("events")
         self._unreachable: Mapping[int, str] = {}
+        self._bar: Progress | None = None
+
+    @contextmanager
+    def bar(self) -> Iterator[None]:
+        """Show on a terminal how far it is until the block ends; never within a JSON document."""
+        if not sys.stderr.isatty() or compat_39() or self._form is OutputFormat.JSON:
+            yield
+            return
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+        with transient_bar(*columns) as self._bar:
+            self._bar.add_task("offsets compared", total=None)
+            try:
+                yield
+            finally:
+                self._bar = None
+
+    def progress(self, done: int, total: int) -> None:
+        """Move the bar, where there is one."""
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total or None)
+
+    @contextmanager
+    def _above_bar(self) -> Iterator[None]:
+        """Take the bar away while a line is printed, which would continue the bar's."""
+        if self._bar is None:
+            yield
+            return
+        self._bar.stop()
+        try:
+            yield
+        finally:
+            self._bar.start()
 
     def started(self, partitions: int) -> None:
         self._say({"event": "started", "partitions": partitions}, "verification process is started")
@@ -251,10 +294,14 @@ class _Voice:
     def unreachable(self, brokers: Mapping[int, str]) -> None:
         """Say so when a broker stops answering, or answers again."""
         for broker in brokers.keys() - self._unreachable.keys():
-            note(f"broker {broker} does not answer, its replicas count as behind: {brokers[broker]}")
+            self._note(f"broker {broker} does not answer, its replicas count as behind: {brokers[broker]}")
         for broker in self._unreachable.keys() - brokers.keys():
-            note(f"broker {broker} answers again")
+            self._note(f"broker {broker} answers again")
         self._unreachable = brokers
+
+    def _note(self, text: str) -> None:
+        with self._above_bar():
+            note(text)
 
     def end(self) -> None:
         """End the output."""
@@ -264,6 +311,10 @@ class _Voice:
     def _say(self, row: Mapping[str, object], text: str) -> None:
         now_ms = time.time_ns() // 1_000_000
         row = {**_ROW, **row, "timestamp_ms": now_ms}
+        with self._above_bar():
+            self._print(row, text, now_ms)
+
+    def _print(self, row: Mapping[str, object], text: str, now_ms: int) -> None:
         if self._form is OutputFormat.JSON:
             self._document.add([to_json(row)])
         elif self._form is OutputFormat.JSONL:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -142,6 +141,8 @@ def _welcome(config: "BrokerConfig", facts: Mapping[str, Any], address: str) -> 
 def how_to_find_the_commands() -> str | None:
     """The command that brings the pk-* commands onto the path of a shell; None where they are on it."""
     here = Path(sys.executable).parent
+    import shutil
+
     if shutil.which("pk-topics") or not (here / "activate").is_file():
         return None
     with contextlib.suppress(ValueError):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -121,7 +122,8 @@ def dump(
             session=session,
             files=files,
         )
-        show(theirs)
+        with closing(theirs):
+            show(theirs)
         for path in theirs.unindexed:
             output.note(f"{path} has no right index: read from its start to find where batches begin")
 

@@ -4,9 +4,11 @@
 single-valued flag given twice is refused. An error is one line that says what to do, never a traceback.
 """
 
+import atexit
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Final, NoReturn, TypeAlias
@@ -16,11 +18,13 @@ import click
 from pkafka.cli.kit import output
 from pkafka.cli.kit.actions import Actions
 from pkafka.cli.kit.exit_status import ExitStatus, compat_39, effective
+from pkafka.cli.kit.light_click import LightContext
 from pkafka.cli.kit.numbers import as_java
 from pkafka.cli.kit.output import Failure, OutputFormat
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
 
 HELP_FLAGS: Final = ["--help", "-h"]
+_TOLD_BY: Final = frozenset({*HELP_FLAGS, "--version"})
 _ACTION: Final = f"{__name__}.action"
 _NO_NUMBER: Final = re.compile(r"'(.*)' is not a valid (?:integer|float)", re.DOTALL)
 _NO_TOPIC_KEY: Final = re.compile(r"Unknown topic config name: (\S+)")
@@ -82,12 +86,18 @@ ErrorText: TypeAlias = str | Callable[[Exception], str | None]
 class _Explaining(click.Command):
     """Runs a command and turns its errors into one line and a status."""
 
+    context_class = LightContext
     error_text: "ErrorText | None" = None
     kafka_failure: int = 1
+    _only_told = False
+    """Whether the last run told about the command, and did nothing."""
 
     def main(self, args: Sequence[str] | None = None, *unused: Any, **extra: Any) -> NoReturn:  # noqa: ANN401 - click's signature
         """Run the command and end the process with its status."""
-        sys.exit(self.run(list(sys.argv[1:] if args is None else args)))
+        status = self.run(list(sys.argv[1:] if args is None else args))
+        if args is None and self._only_told:
+            _end_at_once(status)
+        sys.exit(status)
 
     def run(self, args: list[str]) -> int:
         """Run the command and return its status."""
@@ -115,6 +125,7 @@ class _Explaining(click.Command):
             _give_up_stdout()
             return ExitStatus.OK
         except click.exceptions.Exit as leaving:
+            self._only_told = not _TOLD_BY.isdisjoint(args)
             return leaving.exit_code
         except (PkafkaError, CommandError, OSError) as error:
             if "--debug" in args:
@@ -303,6 +314,7 @@ class CommandGroup(_Explaining, click.Group):
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         """As click's; the verb reads numbers as Java does."""
         _read_numbers_as_java(cmd)
+        cmd.context_class = LightContext
         super().add_command(cmd, name)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -407,6 +419,18 @@ def _end_document(args: Sequence[str]) -> None:
         sys.stdout.flush()
     except OSError:
         _give_up_stdout()
+
+
+def _end_at_once(status: int) -> None:
+    """End the process without taking apart what it imported, where nothing else is left to do: a sixth of its time."""
+    if atexit._ncallbacks() or threading.active_count() > 1:
+        return
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        return  # Python says so, as ever
+    os._exit(status)
 
 
 def _give_up_stdout() -> None:

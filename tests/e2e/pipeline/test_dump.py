@@ -1,10 +1,12 @@
 """pk-dump-log --spark: the text, rows and findings of the plain dump, whatever the parts."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from pkafka.pipeline import dump
 from pkafka.pipeline.dump import SparkDump
 from pkafka.tools.logs.dump import Dump
 from pkafka.tools.logs.records.decoders import PLAIN, PayloadForm, content_in
@@ -50,9 +52,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(directory.iterdir())
 
 
-def everything(dump: Dump, files: list[Path], **how: object) -> tuple[str, list[str], int]:
-    text = b"".join(block for path in files for block in dump.text(path, **how))  # type: ignore[arg-type] # its flags
-    return text.decode(), list(dump.findings.lines()), dump.findings.damage
+def everything(dumped: Dump, files: list[Path], **how: object) -> tuple[str, list[str], int]:
+    text = b"".join(block for path in files for block in dumped.text(path, **how))  # type: ignore[arg-type] # its flags
+    return text.decode(), list(dumped.findings.lines()), dumped.findings.damage
 
 
 @pytest.mark.parametrize(
@@ -103,3 +105,37 @@ def test_a_file_that_is_not_there_is_told_as_without_spark(spark: SparkSession, 
     path = tmp_path / name_of(0)
     with pytest.raises(DumpError, match="does not exist"):
         list(SparkDump(session=spark, files=[path]).text(path, content=False))
+
+
+@pytest.mark.parametrize("way", ["local", "spark://elsewhere"])
+def test_text_comes_by_files_on_one_machine_and_by_spark_else_and_leaves_nothing(
+    way: str, spark: SparkSession, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(dump, "_ON_THIS_MACHINE", way)
+    taken: list[type] = []
+    take = dump._taken
+
+    def note(items: list[object] | Path) -> Iterator[object]:
+        taken.append(type(items))
+        return take(items)
+
+    monkeypatch.setattr(dump, "_taken", note)
+    by_spark = SparkDump(records=True, session=spark, files=files, part_bytes=PART_BYTES)
+    assert everything(by_spark, files, content=True) == everything(Dump(records=True), files, content=True)
+    assert {issubclass(each, Path) for each in taken} == {way == "local"}
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dump_that_is_left_early_leaves_nothing(
+    spark: SparkSession, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    by_spark = SparkDump(records=True, session=spark, files=files, part_bytes=PART_BYTES)
+    segment = next(path for path in files if path.suffix == ".log")
+    text = by_spark.text(segment, content=True)
+    next(text)
+    assert list(tmp_path.iterdir())
+    text.close()  # type: ignore[attr-defined] # it is a generator
+    by_spark.close()
+    assert not list(tmp_path.iterdir())

@@ -26,6 +26,9 @@ HEAVY = (
     "hashlib",  # with OpenSSL
     "stringprep",  # half of encodings.idna
     "difflib",
+    "shutil",  # with the codecs of archives
+    "ast",  # of inspect, which click imports
+    "platform",  # of uuid, as well
 )
 # What listing topics has no use for, of what an admin client can do else.
 NOT_TOPICS = (
@@ -58,13 +61,52 @@ def test_quick_paths_import_little(args: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.fixture(scope="module")
+def modules_of_python() -> int:
+    """How many modules Python itself has when it begins."""
+    run = [sys.executable, "-c", "import sys; print(len(sys.modules))"]
+    return int(subprocess.run(run, capture_output=True, text=True, timeout=60, check=True).stdout)
+
+
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_help_imports_little(command: str) -> None:
+def test_help_imports_little(command: str, modules_of_python: int) -> None:
     module, _, function = COMMANDS[command].partition(":")
     program = PROGRAM.replace("pkafka.cli.topics import main", f"{module} import {function} as main")
+    program = program.replace("sys.exit(status)", "sys.stderr.write(str(len(sys.modules)))")
     run = [sys.executable, "-c", program.format(heavy=WITHOUT_CLUSTER), "--help"]
-    done = subprocess.run(run, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+    # A command starts in four times the time of Python: time depends on the machine, the work does not.
+    assert int(done.stderr) <= 4 * modules_of_python
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_a_process_that_only_told_about_itself_says_all_of_it_and_ends_at_once(flag: str) -> None:
+    program = """
+import os
+from pkafka.cli.topics import main
+class Witness:
+    def __del__(self, write=os.write):
+        write(1, b"taken apart")
+os.witness = Witness()
+main()
+"""
+    run = [sys.executable, "-c", program, flag]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip().endswith("3.9.1" if flag == "--version" else "Show this message and exit.")
+    # What somebody wants to be done at the end is done.
+    waiting = program.replace("os.witness = Witness()", "import atexit; atexit.register(print, 'the end')")
+    done = subprocess.run([*run[:2], waiting, flag], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "the end")
+
+
+def test_an_output_that_is_full_is_not_passed_over() -> None:
+    run = [sys.executable, "-m", "pkafka.cli.topics", "--help"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(run, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "No space left on device" in done.stderr
 
 
 def test_a_command_of_several_modules_runs_as_one_module_does() -> None:

@@ -1,5 +1,7 @@
 """What pk-replica-verification takes of a command line; what it finds is in tests/interop."""
 
+import io
+import re
 from collections.abc import Callable
 
 import pytest
@@ -7,6 +9,9 @@ import pytest
 from pkafka.cli import replica_verification
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.output import OutputFormat
+from pkafka.model import TopicPartition
+from pkafka.tools.cluster.replica_verification import Lag
 from tests.fakes.broker import FakeBroker
 
 
@@ -57,3 +62,44 @@ def test_numbers_that_no_request_can_carry_are_wrong_use(
         status = replica_verification.main.run(["--bootstrap-server", broker.bootstrap, *words])
         assert (status, broker.requests) == (ExitStatus.USAGE, [])
     assert text in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def said(form: OutputFormat | None, monkeypatch: pytest.MonkeyPatch, terminal: io.StringIO) -> None:
+    """What is said of one partition on the way, with a terminal as standard error."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr", terminal)
+    say = replica_verification._Voice(form)
+    with say.bar():
+        say.progress(1, 4)
+        say.report(Lag(3, TopicPartition("t", 0), 1), 1)
+        say.unreachable({7: "it is away"})
+        say.progress(4, 4)
+
+
+def test_a_terminal_has_a_bar_beside_kafkas_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal()
+    said(None, monkeypatch, terminal)
+    (text,) = capsys.readouterr().out.splitlines()
+    assert text.endswith(": max lag is 3 for partition t-0 at offset 1 among 1 partitions")
+    assert "offsets compared" in terminal.getvalue()
+    assert "\nbroker 7 does not answer" in re.sub(r"\x1b\[[\d?]*[a-zA-Z]|\r", "\n", terminal.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("form", "terminal"), [(None, io.StringIO()), (OutputFormat.JSON, Terminal())], ids=["pipe", "JSON"]
+)
+def test_there_is_no_bar_in_a_pipe_nor_within_a_document(
+    form: OutputFormat | None,
+    terminal: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    said(form, monkeypatch, terminal)
+    assert terminal.getvalue() == "broker 7 does not answer, its replicas count as behind: it is away\n"

@@ -2,13 +2,29 @@
 
 import struct
 import zlib
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import pytest
 
+from pkafka.clients.admin import Admin
+from pkafka.clients.admin.results import PartitionDescription, TopicDescription
+from pkafka.clients.errors import ClientError, DisconnectedError
+from pkafka.clock import ManualClock
+from pkafka.model import NO_TOPIC_ID, TopicPartition
+from pkafka.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from pkafka.records.batch import CRC_POSITION
 from pkafka.records.builder import build_batch
 from pkafka.records.checksum import crc32c
-from pkafka.tools.cluster.replica_verification import Difference, Fetched, Kind, compare
+from pkafka.tools.cluster import replica_verification
+from pkafka.tools.cluster.replica_verification import (
+    MEMORY_BYTES,
+    Difference,
+    Fetched,
+    Kind,
+    Verification,
+    compare,
+)
 
 
 def batch(offset: int, *values: bytes) -> bytes:
@@ -99,3 +115,141 @@ def test_messages_of_old_formats() -> None:
 def test_nothing_to_compare() -> None:
     assert compare({}, 7) == (7, [])
     assert compare(all_same(b"", 7, 7), 7) == (7, [])
+
+
+def test_equal_bytes_are_compared_without_their_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_verification, "crc32c", lambda _: pytest.fail("a checksum was computed"))
+    assert compare(all_same(THREE, 4, 4), 0) == (4, [])
+
+
+class Replicas:
+    """A cluster of two brokers that hold the same logs; it answers fetches as brokers do, and keeps what was asked.
+
+    Args:
+        logs: of each partition of topic ``t``.
+    """
+
+    def __init__(self, *logs: Sequence[bytes]) -> None:
+        self.cluster = self
+        self.clock = ManualClock()
+        self.logs = [list(each) for each in logs]
+        self.offline: set[int] = set()
+        self.asked: list[dict[int, dict[int, int]]] = []
+        """Of each request to all brokers: broker to partition to bytes."""
+        self.paused_until_ms: list[int] = []
+
+    def request_each(
+        self, messages: Mapping[int, FetchRequest], *_: object, **__: object
+    ) -> dict[int, FetchResponse | ClientError]:
+        self.asked.append(
+            {
+                broker: {
+                    each.partition: each.partition_max_bytes
+                    for topic in message.topics
+                    for each in topic.partitions
+                }
+                for broker, message in messages.items()
+            }
+        )
+        return {broker: self._answer(broker, message) for broker, message in messages.items()}
+
+    def _answer(self, broker: int, message: FetchRequest) -> FetchResponse | ClientError:
+        if broker in self.offline:
+            return DisconnectedError("away")
+        left = message.max_bytes
+        rows = []
+        for asked in message.topics[0].partitions:
+            log = self.logs[asked.partition]
+            data = b"".join(log[asked.fetch_offset :])[: min(asked.partition_max_bytes, left)]
+            left -= len(data)
+            rows.append(PartitionData(partition_index=asked.partition, high_watermark=len(log), records=data))
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=rows)])
+
+    def refresh(self) -> None:
+        """Is asked for where no broker answers."""
+
+    def pause(self, _: int, until_ms: int) -> None:
+        self.paused_until_ms.append(until_ms)
+
+    def verification(self, fetch_bytes: int, fetch_bytes_max: int, *, once: bool = True) -> Verification:
+        partitions = tuple(
+            PartitionDescription(number, 0, (0, 1), (0, 1)) for number in range(len(self.logs))
+        )
+        topic = TopicDescription("t", NO_TOPIC_ID, is_internal=False, partitions=partitions)
+        return Verification(
+            cast(Admin, self),
+            [topic],
+            {TopicPartition("t", number): 0 for number in range(len(self.logs))},
+            fetch_bytes=fetch_bytes,
+            fetch_bytes_max=fetch_bytes_max,
+            wait_ms=500,
+            once=once,
+        )
+
+
+def one_each(count: int) -> list[bytes]:
+    return [batch(number, b"value") for number in range(count)]
+
+
+SIZE = len(batch(0, b"value"))
+
+
+def test_a_partition_that_was_compared_is_not_asked_for_again() -> None:
+    replicas = Replicas(one_each(1), one_each(3), [])
+    verification = replicas.verification(SIZE, SIZE)
+    while not verification.is_done:
+        assert verification.round().differences == []
+    assert [sorted(each[0]) for each in replicas.asked] == [[0, 1, 2], [1], [1]]
+    assert (verification.lag().lag, verification.progress()) == (0, (4, 4))
+
+
+def test_what_comes_later_is_not_compared_where_there_is_a_goal() -> None:
+    replicas = Replicas(one_each(2))
+    verification = replicas.verification(SIZE, SIZE)
+    verification.round()
+    assert verification.progress() == (1, 2)
+    replicas.logs = [one_each(5)]
+    verification.round()
+    assert verification.is_done
+    assert verification.goals == {TopicPartition("t", 0): 2}
+
+
+def test_a_partition_is_not_done_before_all_of_its_replicas_have_answered() -> None:
+    replicas = Replicas([], one_each(1))
+    replicas.offline = {1}
+    verification = replicas.verification(SIZE, SIZE)
+    assert list(verification.round().unreachable) == [1]
+    assert not verification.is_done
+    assert replicas.paused_until_ms == [500]
+    replicas.offline = set()
+    verification.round()
+    assert verification.is_done
+
+
+def test_few_partitions_are_read_in_larger_pieces_as_far_as_memory_goes() -> None:
+    verification = (replicas := Replicas(one_each(1), one_each(1))).verification(100, MEMORY_BYTES)
+    verification.round()
+    assert replicas.asked == [{broker: {0: MEMORY_BYTES // 4, 1: MEMORY_BYTES // 4} for broker in (0, 1)}]
+    verification = (replicas := Replicas(one_each(1), one_each(1))).verification(100, 1_000)
+    verification.round()
+    assert replicas.asked[0][0] == {0: 1_000, 1: 1_000}
+
+
+def test_many_partitions_are_read_in_turn_as_memory_allows() -> None:
+    replicas = Replicas(*[one_each(1)] * 5)
+    replicas.verification(MEMORY_BYTES // 4, MEMORY_BYTES).round()
+    assert [list(each[0]) for each in replicas.asked] == [[0, 1], [2, 3], [4]]
+
+
+def test_partitions_compared_to_their_ends_are_asked_for_beside_the_others() -> None:
+    replicas = Replicas(*[one_each(1)] * 4, one_each(3))
+    verification = replicas.verification(MEMORY_BYTES // 2, MEMORY_BYTES // 2, once=False)
+    verification.round()
+    assert len(replicas.asked) == len(replicas.logs)
+    replicas.asked.clear()
+    replicas.logs[0] = one_each(2)
+    assert verification.round().moved
+    (asked,) = replicas.asked
+    assert sorted(asked[0]) == [0, 1, 2, 3, 4]
+    assert max(asked[0].values()) < MEMORY_BYTES // 100
+    assert verification.progress() == (8, 8)
