@@ -13,5 +13,5 @@ complete -c pk-jmx -l wait -d 'Wait until all beans are there, at most as long a
 complete -c pk-jmx -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'
 complete -c pk-jmx -l jmx-auth-prop -x -d 'Log in, as kafka-jmx.sh does; others on this machine see it: better --metrics-config.'
 complete -c pk-jmx -l jmx-ssl-enable -x -d 'Ask over HTTPS.'
-complete -c pk-jmx -l metrics-config -r -F -d 'Properties file for guarded pages: ssl.truststore.*, basic.auth.user.info=NAME:PASSWORD.'
+complete -c pk-jmx -l metrics-config -r -F -d 'Properties file for guarded pages: ssl.truststore.*, ssl.keystore.*, basic.auth.user.info=NAME:PASSWORD.'
 complete -c pk-jmx -s h -l help -d 'Show this message and exit.'

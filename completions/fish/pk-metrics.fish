@@ -3,7 +3,7 @@ complete -c pk-metrics -f
 complete -c pk-metrics -l version -d 'Print the version of Kafka that this is compatible with.'
 complete -c pk-metrics -l debug -d 'Show the traceback of a failure.'
 complete -c pk-metrics -l url -x -d 'Where the broker serves its metrics; http://localhost:9999 when left out. Repeat for the sum over several brokers.'
-complete -c pk-metrics -l metrics-config -r -F -d 'Properties file for guarded pages: ssl.truststore.*, basic.auth.user.info=NAME:PASSWORD.'
+complete -c pk-metrics -l metrics-config -r -F -d 'Properties file for guarded pages: ssl.truststore.*, ssl.keystore.*, basic.auth.user.info=NAME:PASSWORD.'
 complete -c pk-metrics -l object-name -x -d 'A bean, or a pattern of beans (kafka.log:type=Log,*); repeat for more. All when left out.'
 complete -c pk-metrics -l attributes -x -d 'Attributes to show; all when left out.'
 complete -c pk-metrics -l reporting-interval -x -d 'Time between two looks in ms (2000); -1: look once.'

@@ -15,5 +15,5 @@ complete -c pk-top -l topic -x -a '(pk-completions names topics (commandline -op
 complete -c pk-top -l internal -d 'Also topics whose names begin with __.'
 complete -c pk-top -l group -x -a '(pk-completions names groups (commandline -opc) 2>/dev/null)' -d 'Only groups whose name matches.'
 complete -c pk-top -l metrics-url -x -d 'Where a broker serves its metrics, for bytes in and out; repeat. Others are found by the brokers\' settings.'
-complete -c pk-top -l metrics-config -r -F -d 'Properties file for guarded pages: ssl.truststore.*, basic.auth.user.info=NAME:PASSWORD.'
+complete -c pk-top -l metrics-config -r -F -d 'Properties file for guarded pages: ssl.truststore.*, ssl.keystore.*, basic.auth.user.info=NAME:PASSWORD.'
 complete -c pk-top -s h -l help -d 'Show this message and exit.'

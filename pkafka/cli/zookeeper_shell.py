@@ -49,7 +49,8 @@ def main(
     """Look at the nodes of ZooKeeper and change them.
 
     With a command, the shell runs it and ends; without one it reads commands line by line. A directory in place of
-    the server is that of --data-dir. Commands: addWatch addauth close config connect create delete deleteall delquota
+    the server is that of --data-dir. The shell logs in by the section Client of a JAAS file (KAFKA_OPTS). Commands:
+    addWatch addauth close config connect create delete deleteall delquota
     get getAcl getAllChildrenNumber getEphemerals history listquota ls printwatches quit reconfig redo removewatches
     set setAcl setquota stat sync version whoami.
     """
@@ -262,22 +263,33 @@ def _file_opener(place: Path) -> "Callable[[str, Callable[[Event], None]], Nodes
 def _server_opener(
     tls_file: str | None, *, timeout_ms: int, read_only: bool
 ) -> "Callable[[str, Callable[[Event], None]], Nodes]":
-    from pkafka.coordination.store import ConnectionLossError
+    from pkafka.coordination.store import ConnectionLossError, StoreAccessError
     from pkafka.coordination.zookeeper_session import ZooKeeperSession
     from pkafka.java.properties import load_properties
+    from pkafka.security.zookeeper_login import zookeeper_login
     from pkafka.tools.zookeeper.shell import tls_settings
 
     tls = None if tls_file is None else tls_settings(load_properties(tls_file), source=tls_file)
+    login = zookeeper_login()
 
     def connect(server: str, show_event: "Callable[[Event], None]") -> ZooKeeperSession:
         session = ZooKeeperSession(
-            server, session_timeout_ms=timeout_ms, on_event=show_event, read_only=read_only, tls=tls
+            server,
+            session_timeout_ms=timeout_ms,
+            on_event=show_event,
+            read_only=read_only,
+            tls=tls,
+            login=login,
         )
         try:
             session.wait_connected(timeout_ms)
         except ConnectionLossError as error:
             session.close()
             raise CommandError(str(error), status=ExitStatus.UNREACHABLE) from None
+        except StoreAccessError as error:
+            session.close()
+            hint = "see -Djava.security.auth.login.config in KAFKA_OPTS"
+            raise CommandError(str(error), hint=hint, status=ExitStatus.AUTHENTICATION) from None
         return session
 
     return connect

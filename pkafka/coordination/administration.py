@@ -139,6 +139,7 @@ class SessionEvent(Enum):
 
     CONNECTED = "SyncConnected"
     CONNECTED_READ_ONLY = "ConnectedReadOnly"
+    LOGGED_IN = "SaslAuthenticated"
     DISCONNECTED = "Disconnected"
     EXPIRED = "Expired"
     AUTH_FAILED = "AuthFailed"

@@ -61,7 +61,7 @@ from pkafka.coordination.store import (
     parent_of,
     request_bytes,
 )
-from pkafka.coordination.zookeeper_access import ZooKeeperLogin, for_kazoo, rights_at
+from pkafka.coordination.zookeeper_access import REFUSED_LOGIN, ZooKeeperLogin, for_kazoo, rights_at
 from pkafka.coordination.zookeeper_watches import Watches, ZooKeeperWatch, deliver
 
 if TYPE_CHECKING:
@@ -141,8 +141,7 @@ class ZooKeeperStore:
             # Without a session there is none to end, and ending one waits for an answer of the server.
             self.close(keep_session=not connected)
             if self._is_refused:
-                problem = "ZooKeeper refuses the name or the password of section 'Client'"
-                raise StoreAccessError("", problem) from error
+                raise StoreAccessError("", REFUSED_LOGIN) from error
             raise
 
     @property

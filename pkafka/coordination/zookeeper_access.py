@@ -7,8 +7,30 @@ from pkafka.coordination.znodes import SENSITIVE_PATHS
 
 _EVERYTHING: Final = Permission(31)
 _READ: Final = Permission(1)
+REFUSED_LOGIN: Final = "ZooKeeper refuses the name or the password of section 'Client'"
 _OF_ALL_CLIENTS: Final = "/consumers"
 """Consumers of Kafka 0.8 write under it, each as itself or as nobody."""
+
+PROTECTED_ROOTS: Final = (
+    "/admin",
+    "/brokers",
+    "/cluster",
+    "/config",
+    "/controller",
+    "/controller_epoch",
+    "/isr_change_notification",
+    "/latest_producer_id_block",
+    "/log_dir_event_notification",
+    "/delegation_token",
+    "/kafka-acl-extended",
+    "/migration",
+    "/feature",
+    "/kafka-acl",
+    "/kafka-acl-changes",
+    "/kafka-acl-extended/prefixed",
+    "/kafka-acl-extended-changes",
+)
+"""The subtrees that Apache Kafka 3.9 protects, in the order in which its tool names those that are missing."""
 
 
 class ZooKeeperLogin(NamedTuple):

@@ -30,7 +30,8 @@ from pkafka.coordination.administration import (
 )
 from pkafka.coordination.connect_string import split_connect
 from pkafka.coordination.kazoo_client import TlsConnections, new_handler
-from pkafka.coordination.store import ANY_VERSION, ConnectionLossError, Stat, check_path
+from pkafka.coordination.store import ANY_VERSION, ConnectionLossError, Stat, StoreAccessError, check_path
+from pkafka.coordination.zookeeper_access import REFUSED_LOGIN, ZooKeeperLogin
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -209,6 +210,7 @@ class ZooKeeperSession:
         on_event: gets every event, on a thread of kazoo; must not wait.
         read_only: be content with a server that has lost the others.
         tls: makes OpenSSL's context of a connection; None: it is plain.
+        login: who this is, proven by DIGEST-MD5; None: nobody in particular.
     """
 
     def __init__(
@@ -219,7 +221,9 @@ class ZooKeeperSession:
         on_event: Callable[[Event], None],
         read_only: bool = False,
         tls: Callable[[], ssl.SSLContext] | None = None,
+        login: ZooKeeperLogin | None = None,
     ) -> None:
+        self._login = login
         hosts, self._chroot = split_connect(connect)
         self._hosts = hosts
         self._timeout_s = session_timeout_ms / 1000
@@ -232,7 +236,7 @@ class ZooKeeperSession:
         self._closed = False
         connections = None if tls is None else TlsConnections(tls)
         self._client = _client(
-            hosts, self._timeout_s, read_only, connections, self._on_watch, self._on_refused
+            hosts, self._timeout_s, read_only, connections, login, self._on_watch, self._on_refused
         )
         self._client.add_listener(self._on_state)
         self._client.start_async()
@@ -248,13 +252,27 @@ class ZooKeeperSession:
         return self._alive
 
     def wait_connected(self, timeout_ms: int) -> None:
-        """Wait for the first connection.
+        """Wait for the first connection, and for the login on it where there is one.
 
         Raises:
             ConnectionLossError: every server refused, or none answered in time.
+            StoreAccessError: the servers do not let this client log in.
         """
-        if not self._settled.wait(timeout_ms / 1000) or not self._alive:
+        settled = self._settled.wait(timeout_ms / 1000)
+        if settled and self._login is not None:
+            self._check_login()
+        if not settled or not self._alive:
             raise ConnectionLossError("", f"no ZooKeeper server of {self._hosts} answered")
+
+    def _check_login(self) -> None:
+        """kazoo is connected before it logs in: a question tells what became of that."""
+        try:
+            self.exists("/")
+        except KeeperError as error:
+            if error.code == KeeperCode.AUTH_FAILED:
+                raise StoreAccessError("", REFUSED_LOGIN) from None
+        else:
+            self._on_event(Event(SessionEvent.LOGGED_IN))
 
     def create(
         self,
@@ -509,6 +527,7 @@ def _client(
     timeout_s: float,
     read_only: bool,
     tls: TlsConnections | None,
+    login: ZooKeeperLogin | None,
     on_watch: Callable[[int, str], None],
     on_refused: Callable[[], bool],
 ) -> "KazooClient":
@@ -540,5 +559,10 @@ def _client(
         connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
         handler=new_handler(tls),
     )
-    client._connection = Connection(client, client._conn_retry.copy(), logger=client.logger)
+    client._connection = Connection(
+        client,
+        client._conn_retry.copy(),
+        logger=client.logger,
+        sasl_options=None if login is None else login.sasl_options(),
+    )
     return client

@@ -88,9 +88,15 @@ def java_tool(kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
-def java_tool_4(clients_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaTool]:
+def java_tool_4(
+    clients_classpath: str, kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JavaTool]:
     """Like ``java_tool``, on the clients of Kafka 4.1.0, without any of Kafka's tools."""
-    yield from _tool_server(clients_classpath, tmp_path_factory.mktemp("java-4.1"))
+    # They read tokens by Jackson, which their own jars do not bring.
+    jackson = [f"jackson-{name}-*.jar" for name in ("annotations", "core", "databind")]
+    found = [str(jar) for each in jackson for jar in Path(kafka_classpath).parent.glob(each)]
+    class_path = os.pathsep.join([clients_classpath, *found])
+    yield from _tool_server(class_path, tmp_path_factory.mktemp("java-4.1"))
 
 
 def _tool_server(class_path: str, classes: Path) -> Iterator[JavaTool]:

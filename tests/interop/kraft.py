@@ -47,6 +47,7 @@ class KraftBroker:
         directory: gets ``server.properties``, ``data`` and ``server.log``.
         transaction_version: the level of the feature that the new cluster begins with.
         advertised: the port that clients are told of; None: the broker's own.
+        doors: ``NAME://host:port`` of more listeners.
         archive: flags for its archive of classes; None: those of the archive that all brokers share.
     """
 
@@ -56,6 +57,7 @@ class KraftBroker:
         *,
         transaction_version: int = 2,
         advertised: int | None = None,
+        doors: Sequence[str] = (),
         overrides: Mapping[str, object] | None = None,
         archive: Sequence[str] | None = None,
     ) -> None:
@@ -65,6 +67,7 @@ class KraftBroker:
         self.port = free_port()
         self._controller_port = free_port()
         self._advertised = self.port if advertised is None else advertised
+        self._doors = doors
         self._overrides = dict(overrides or {})
         self._archive = archive
         self._process: subprocess.Popen[bytes] | None = None
@@ -126,8 +129,14 @@ class KraftBroker:
     def _settings(self) -> dict[str, object]:
         return {
             **SETTINGS,
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._advertised}",
+            "listeners": ",".join(
+                [
+                    f"PLAINTEXT://127.0.0.1:{self.port}",
+                    f"CONTROLLER://127.0.0.1:{self._controller_port}",
+                    *self._doors,
+                ]
+            ),
+            "advertised.listeners": ",".join([f"PLAINTEXT://127.0.0.1:{self._advertised}", *self._doors]),
             "controller.quorum.voters": f"0@127.0.0.1:{self._controller_port}",
             "log.dirs": self.log_dir,
             **self._overrides,
@@ -178,16 +187,21 @@ def running_kraft(
     *,
     transaction_version: int = 2,
     advertised: int | None = None,
+    doors: Sequence[str] = (),
     overrides: Mapping[str, object] | None = None,
 ) -> Iterator[KraftBroker]:
-    """A broker in ``directory``, ended on leaving.
+    """A broker in ``directory``, ended on leaving; arguments as of :class:`KraftBroker`.
 
     Raises:
         OracleUnavailableError: no Java, no Maven.
         RuntimeError: it did not start.
     """
     broker = KraftBroker(
-        directory, transaction_version=transaction_version, advertised=advertised, overrides=overrides
+        directory,
+        transaction_version=transaction_version,
+        advertised=advertised,
+        doors=doors,
+        overrides=overrides,
     )
     try:
         broker.start()

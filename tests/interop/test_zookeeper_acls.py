@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from kazoo.client import KazooClient
 
 from pkafka.testing import Broker, BrokerStartError
-from pkafka.tools.zookeeper.server import running_server
 from tests.forked_commands import commands
 from tests.interop.kafka import KafkaBroker, jars
 from tests.interop.side_by_side import pk
+from tests.zookeeper_with_users import DIGEST, rights, write_jaas, zookeeper_with_users
 
 pytestmark = [
     pytest.mark.interop,
@@ -20,9 +19,6 @@ pytestmark = [
     pytest.mark.skipif(find_spec("puresasl") is None, reason="pip install 'pkafka[zookeeper-sasl]'"),
 ]
 
-DIGEST: Final = "org.apache.zookeeper.server.auth.DigestLoginModule required"
-PROVIDER: Final = "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
-PASSWORD: Final = "of-kafka,1"
 SETTINGS: Final = {
     "zookeeper.set.acl": "true",
     "offsets.topic.replication.factor": 1,
@@ -34,13 +30,8 @@ SETTINGS: Final = {
 @pytest.fixture(scope="module")
 def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """``KAFKA_OPTS`` for servers of ZooKeeper, and for brokers and commands that log in there."""
-    file = tmp_path_factory.mktemp("acls") / "jaas.conf"
-    file.write_text(
-        f'Server {{ {DIGEST} user_kafka="{PASSWORD}"; }};\n'
-        f'Client {{ {DIGEST} username="kafka" password="{PASSWORD}"; }};\n'
-    )
+    value = write_jaas(tmp_path_factory.mktemp("acls") / "jaas.conf")
     with pytest.MonkeyPatch.context() as patch:
-        value = f"-Djava.security.auth.login.config={file} {PROVIDER}"
         patch.setenv("KAFKA_OPTS", value)
         yield value
 
@@ -48,8 +39,8 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def zookeeper(kafka_classpath: str, options: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server that knows one user."""
-    with running_server(tmp_path_factory.mktemp("zookeeper"), jars=Path(kafka_classpath).parent) as (_, port):
-        yield f"127.0.0.1:{port}"
+    with zookeeper_with_users(tmp_path_factory.mktemp("zookeeper"), kafka_classpath) as connect:
+        yield connect
 
 
 @pytest.fixture(scope="module")
@@ -90,26 +81,6 @@ def clusters(
     finally:
         for broker in (kafka, pkafka):
             broker.kill()
-
-
-def rights(zookeeper: str, chroot: str) -> dict[str, set[tuple[int, str, str]]]:
-    """Who may do what, by node of a cluster."""
-    login = {"mechanism": "DIGEST-MD5", "username": "kafka", "password": PASSWORD}
-    client = KazooClient(zookeeper, sasl_options=login)
-    client.start(20)
-    try:
-        found, waiting = {}, [f"/{chroot}"]
-        while waiting:
-            path = waiting.pop()
-            acls, _ = client.get_acls(path)
-            found[path.removeprefix(f"/{chroot}")] = {
-                (each.perms, each.id.scheme, each.id.id) for each in acls
-            }
-            waiting += [f"{path}/{name}" for name in client.get_children(path)]
-        return found
-    finally:
-        client.stop()
-        client.close()
 
 
 def test_nodes_are_protected_as_by_kafka(clusters: Sequence[KafkaBroker | Broker], zookeeper: str) -> None:

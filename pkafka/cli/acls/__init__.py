@@ -111,7 +111,10 @@ def main(common: Common, **flags: object) -> None:
         from pkafka.cli.acls.explain import explained
 
         with common.admin() as admin:
-            common.show(explained(admin, given))
+            found, refusal = explained(admin, given)
+            common.show(found)
+        if refusal is not None:
+            raise refusal
         return
     with _source(common, given) as source:
         _act(source, common, given)

@@ -7,7 +7,7 @@ import click
 from pkafka.cli.acls.flags import Flags
 from pkafka.cli.acls.rules import operations, principals, resources
 from pkafka.cli.acls.text import entry_text, pattern_text
-from pkafka.cli.kit.kafka_command import failure
+from pkafka.cli.kit.kafka_command import explain, failure
 from pkafka.cli.kit.output import View
 from pkafka.errors import ApiError
 from pkafka.security.acl import WILDCARD, AclFilter, Operation, PatternFilter, PatternType
@@ -28,8 +28,11 @@ _OF_RULE: Final = (
 )
 
 
-def explained(admin: "Admin", flags: Flags) -> View:
+def explained(admin: "Admin", flags: Flags) -> tuple[View, ApiError | None]:
     """Decide each question of the flags by the rules that each broker has.
+
+    Returns:
+        The decisions, and why a broker did not tell its rules where one did not.
 
     Raises:
         click.UsageError: an operation is All or Any, or a name is missing.
@@ -44,6 +47,7 @@ def explained(admin: "Admin", flags: Flags) -> View:
     host = flags.host or WILDCARD
     lines: list[str] = []
     rows: list[dict[str, object]] = []
+    refusal: ApiError | None = None
     admin.cluster.refresh()
     for broker in sorted(admin.cluster.view.brokers):
         for principal, operation, resource in questions:
@@ -51,13 +55,14 @@ def explained(admin: "Admin", flags: Flags) -> View:
             try:
                 verdict = _verdict(admin, flags, broker, principal, host, operation, resource)
             except ApiError as error:
+                refusal = error
                 row["error"] = failure(error)
-                lines.append(f"Broker {broker}: {error.message}")
+                lines.append(f"Broker {broker}: {explain(error)[0]}")
             else:
                 row.update(_decided(verdict))
                 lines.append(f"Broker {broker}: {_sentence(row, verdict)}")
             rows.append(row)
-    return View("decisions", lines, rows)
+    return View("decisions", lines, rows), refusal
 
 
 def _single(found: list[Operation]) -> list[Operation]:

@@ -28,6 +28,8 @@ _TOLD_BY: Final = frozenset({*HELP_FLAGS, "--version"})
 _ACTION: Final = f"{__name__}.action"
 _NO_NUMBER: Final = re.compile(r"'(.*)' is not a valid (?:integer|float)", re.DOTALL)
 _NO_TOPIC_KEY: Final = re.compile(r"Unknown topic config name: (\S+)")
+_NEEDS: Final = re.compile(r"Request Request\(.*\) needs (\w+) permission\.", re.DOTALL)
+"""What brokers in Java say of a request that the cluster does not allow: all that they know of it."""
 _RIGHTS: Final = "pk-acls --explain says which rule decides; who administrates allows more by pk-acls --add"
 _HINTS: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: _RIGHTS,
@@ -345,7 +347,7 @@ def explain(error: Exception) -> tuple[str, str | None, int | None, ExitStatus]:
         status = ExitStatus.AUTHENTICATION if denied else ExitStatus.FAILURE
         if error.code is ErrorCode.REQUEST_TIMED_OUT:
             status = ExitStatus.UNREACHABLE
-        return error.message, _hint_at(error), error.code, status
+        return _short(error.message), _hint_at(error), error.code, status
     if isinstance(error, ConfigError):
         return str(error), None, None, ExitStatus.USAGE
     if isinstance(error, OSError):
@@ -359,6 +361,11 @@ def explain(error: Exception) -> tuple[str, str | None, int | None, ExitStatus]:
     if isinstance(error, ConnectError | ClientTimeoutError):
         return str(error), hint, None, ExitStatus.UNREACHABLE
     return str(error), hint, None, ExitStatus.FAILURE
+
+
+def _short(message: str) -> str:
+    found = _NEEDS.fullmatch(message)
+    return message if found is None else f"Cluster authorization failed: it needs {found[1]} permission."
 
 
 def _hint_at(error: ApiError) -> str | None:

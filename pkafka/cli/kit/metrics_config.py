@@ -16,7 +16,7 @@ def metrics_config_option(function: F) -> F:
     return click.option(
         "--metrics-config",
         metavar="FILE",
-        help="Properties file for guarded pages: ssl.truststore.*, basic.auth.user.info=NAME:PASSWORD.",
+        help="Properties file for guarded pages: ssl.truststore.*, ssl.keystore.*, basic.auth.user.info=NAME:PASSWORD.",
     )(function)
 
 

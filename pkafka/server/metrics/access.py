@@ -1,4 +1,4 @@
-"""Lets those read the page of metrics who may: its certificate, and the users who log in by HTTP's basic scheme.
+"""Lets those read the page of metrics who may: by a certificate of theirs, by a login of HTTP's basic scheme, or both.
 
 The files are read before the start, and again when they have changed; what cannot be used then does not count.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from pkafka.errors import ConfigError
-from pkafka.security.tls_context import ClientAuth, Store, TlsSettings, modified_ns, server_context
+from pkafka.security.tls_context import ClientAuth, TlsSettings, modified_ns, server_context
 from pkafka.server.config.metrics_access import PREFIX, USERS_KEY, MetricsAccess
 
 log = logging.getLogger(__name__)
@@ -41,23 +41,24 @@ class PageAccess:
         self.is_encrypted = settings.keystore is not None
         self._settings = settings
         self._salt = secrets.token_bytes(16)
-        self._store_ns = self._users_ns = 0
+        self._stores_ns: tuple[int, ...] = ()
+        self._users_ns = 0
         self._context: ssl.SSLContext | None = None
         self._users: Mapping[bytes, bytes] | None = None
         if settings.keystore is not None:
-            self._store_ns = settings.keystore.modified_ns()
-            self._context = _context(settings.keystore)
+            self._tls = TlsSettings(keystore=settings.keystore, truststore=settings.truststore)
+            self._stores_ns = self._tls.modified_ns()
+            self._context = _context(self._tls, settings.client_auth)
         if settings.users_file:
             self._users_ns = modified_ns(settings.users_file)
             self._users = self._digests()
 
     def context(self) -> ssl.SSLContext | None:
         """What a new connection is encrypted by; None: by nothing."""
-        store = self._settings.keystore
-        if store is not None and (changed_ns := store.modified_ns()) != self._store_ns:
-            self._store_ns = changed_ns
+        if self.is_encrypted and (changed_ns := self._tls.modified_ns()) != self._stores_ns:
+            self._stores_ns = changed_ns
             try:
-                self._context = _context(store)
+                self._context = _context(self._tls, self._settings.client_auth)
             except ConfigError as error:
                 log.warning("The page of metrics goes on with the certificate that it had: %s", error)
         return self._context
@@ -144,8 +145,8 @@ def _given(authorization: str) -> tuple[bytes, bytes]:
     return name, password
 
 
-def _context(store: Store) -> ssl.SSLContext:
+def _context(tls: TlsSettings, client_auth: ClientAuth) -> ssl.SSLContext:
     try:
-        return server_context(TlsSettings(keystore=store), ClientAuth.NONE)
+        return server_context(tls, client_auth)
     except ConfigError as error:
         raise ConfigError(PREFIX + error.key, error.problem, error.value) from None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.testing import running_broker
 from tests.e2e.json_cases.case import At, Cases, Words
 
@@ -63,5 +64,5 @@ def decisions_are_explained(at: At) -> None:
         assert (found["is_allowed"], found["rule_operation"], found["error"]) == (True, "READ", None)
         (found,) = at.document(*brokers, *words, "u")["decisions"]
         assert (found["is_allowed"], found["rule_operation"]) == (False, None)
-        (found,) = at.document(*words, "t")["decisions"]
+        (found,) = at.document(*words, "t", status=ExitStatus.FAILURE)["decisions"]
         assert (found["is_allowed"], found["error"]["name"]) == (None, "SECURITY_DISABLED")

@@ -4,12 +4,17 @@ import csv
 import io
 import json
 
+import pytest
+
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.coordination.embedded import STORE_FILE, EmbeddedStore
 from pkafka.records.builder import build_batch
 from tests.e2e.json_cases.case import At, Cases
 from tests.json_schemas import SCHEMAS, check
 from tests.log_files import offsets_segment, write_rich_files
+from tests.sockets import free_port
+from tests.zookeeper import running_zookeeper
+from tests.zookeeper_with_users import write_jaas
 
 CASES = Cases()
 
@@ -120,3 +125,23 @@ def nodes_are_shown(at: At) -> None:
             at.document("OUTPUT", "--data-dir", str(directory), *line.split())
     assert at.rows("OUTPUT", "--data-dir", str(at.tmp_path), "ls", "/")
     at.error("OUTPUT", "--data-dir", str(at.tmp_path), "get", "/nope")
+
+
+@CASES.of("pk-zookeeper-security-migration")
+def rights_of_nodes_are_set(at: At) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KAFKA_OPTS", write_jaas(at.tmp_path / "jaas.conf"))
+        with running_zookeeper() as server:
+            words = ["--zookeeper.acl", "secure", "--zookeeper.connect", server.connect]
+            for more in (["--dry-run"], []):
+                found = at.every_form([*words, *more])
+                assert found["dry_run"] is bool(more)
+                assert {row["result"] for row in found["nodes"]} == {"set", "created"}
+            assert found["missing"][0] == "/admin"
+            at.error(*words[:2], "--zookeeper.connect", f"{server.connect}/nope")
+            patch.setenv("KAFKA_OPTS", write_jaas(at.tmp_path / "other.conf", user="other"))
+            rows = at.document(*words, status=ExitStatus.AUTHENTICATION)["nodes"]
+            assert {row["error"]["name"] for row in rows} == {"NoAuth"}
+            at.error(
+                *words[:2], "--zookeeper.connect", f"127.0.0.1:{free_port()}", status=ExitStatus.UNREACHABLE
+            )

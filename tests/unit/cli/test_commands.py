@@ -324,6 +324,18 @@ def test_an_authorization_error_is_status_4() -> None:
         assert topics.main.run(args) == ExitStatus.AUTHENTICATION
 
 
+def test_what_the_cluster_does_not_allow_is_told_in_a_few_words(capsys: pytest.CaptureFixture[str]) -> None:
+    session = "session=Session@1, listenerName=ListenerName(A), buffer=null, envelope=None"
+    said = f"Request Request(processor=3, connectionId=1-2, {session}) needs CREATE permission."
+    with FakeBroker() as broker:
+        failed = CreatableTopicResult(name="n", error_code=31, error_message=said)
+        broker.handlers[ApiKey.CREATE_TOPICS] = lambda *_: CreateTopicsResponse(topics=[failed])
+        args = ["--bootstrap-server", broker.bootstrap, "--create", "--topic", "n"]
+        assert topics.main.run(args) == ExitStatus.AUTHENTICATION
+    told = capsys.readouterr().err
+    assert told.startswith("pk-topics: Cluster authorization failed: it needs CREATE permission. (pk-acls ")
+
+
 @pytest.mark.parametrize(
     ("key", "hint"), [("retention.mss", " (did you mean retention.ms?)"), ("no.such.thing", "")]
 )

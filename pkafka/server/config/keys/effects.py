@@ -305,6 +305,12 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "pkafka.metrics.ssl.keystore.password": _METRICS_ACCESS + "test_stores_of_each_form_are_read",
     "pkafka.metrics.ssl.keystore.type": _METRICS_ACCESS + "test_stores_of_each_form_are_read",
     "pkafka.metrics.ssl.key.password": _METRICS_ACCESS + "test_stores_of_each_form_are_read",
+    "pkafka.metrics.ssl.client.auth": _METRICS_ACCESS
+    + "test_readers_without_a_trusted_certificate_are_refused",
+    "pkafka.metrics.ssl.truststore.location": _METRICS_ACCESS
+    + "test_readers_without_a_trusted_certificate_are_refused",
+    "pkafka.metrics.ssl.truststore.password": _METRICS_ACCESS + "test_truststores_of_each_form_are_read",
+    "pkafka.metrics.ssl.truststore.type": _METRICS_ACCESS + "test_truststores_of_each_form_are_read",
     "pkafka.ssl.crl.location": _ENCRYPTION
     + "test_a_certificate_that_is_revoked_is_refused_from_the_next_connection_on",
     "pkafka.metrics.host": _SETTINGS + "test_the_page_of_metrics_is_where_it_was_asked_for",

@@ -48,12 +48,23 @@ def serving(settings: Mapping[str, object]) -> Iterator[int]:
 
 
 def get(
-    port: int, *, login: str | None = None, path: str = "/metrics", trusts: Authority | None = None
+    port: int,
+    *,
+    login: str | None = None,
+    path: str = "/metrics",
+    trusts: Authority | None = None,
+    own: Path | None = None,
 ) -> int:
-    """The status of the answer."""
+    """The status of the answer.
+
+    Args:
+        own: the key and the certificate that the reader shows, in PEM.
+    """
     context = None
     if trusts is not None:
         context = ssl.create_default_context(cadata=trusts.pem.decode())
+        if own is not None:
+            context.load_cert_chain(own)
     scheme = "http" if trusts is None else "https"
     headers = {} if login is None else {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}
     request = urllib.request.Request(f"{scheme}://{HOST}:{port}{path}", headers=headers)
@@ -162,6 +173,101 @@ def test_stores_of_each_form_are_read(tmp_path: Path, form: str) -> None:
         assert get(port, trusts=AUTHORITY) == 200
 
 
+def guarded_by_certificates(tmp_path: Path, client_auth: str = "required") -> dict[str, object]:
+    """Settings of a page for readers whose certificate ``AUTHORITY`` has signed."""
+    page = pem_file(tmp_path / "page.pem", AUTHORITY.signed("page", [HOST]))
+    (tmp_path / "ca.pem").write_bytes(AUTHORITY.pem)
+    return {
+        "ssl.keystore.location": page,
+        "ssl.keystore.type": "PEM",
+        "ssl.client.auth": client_auth,
+        "ssl.truststore.location": tmp_path / "ca.pem",
+        "ssl.truststore.type": "PEM",
+    }
+
+
+def refused_by(port: int, own: Path | None = None, **more: str) -> bool:
+    """Whether the page ends the connection of a reader who trusts it."""
+    try:
+        get(port, trusts=AUTHORITY, own=own, login=more.get("login"))
+    except OSError as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        # The alert, or the end of the connection where that comes first.
+        return isinstance(reason, ssl.SSLError | ConnectionError | BrokenPipeError)
+    return False
+
+
+def test_readers_without_a_trusted_certificate_are_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    good = pem_file(tmp_path / "good.pem", AUTHORITY.signed("prometheus"))
+    stranger = pem_file(tmp_path / "stranger.pem", Authority().signed("prometheus"))
+    over = pem_file(tmp_path / "over.pem", AUTHORITY.signed("prometheus", days=-1))
+    with serving(guarded_by_certificates(tmp_path)) as port:
+        for path in ("/metrics", "/jmx"):
+            assert get(port, path=path, trusts=AUTHORITY, own=good) == 200
+        assert refused_by(port)
+        assert refused_by(port, stranger)
+        assert refused_by(port, over)
+        with pytest.raises(OSError, match=r"closed|reset"):
+            get(port)  # over plain HTTP
+        assert get(port, trusts=AUTHORITY, own=good) == 200
+    assert f"Failed handshake at the page of metrics with {HOST}" in caplog.text
+
+
+def test_a_page_that_asks_for_certificates_takes_readers_without(tmp_path: Path) -> None:
+    good = pem_file(tmp_path / "good.pem", AUTHORITY.signed("prometheus"))
+    stranger = pem_file(tmp_path / "stranger.pem", Authority().signed("prometheus"))
+    with serving(guarded_by_certificates(tmp_path, "requested")) as port:
+        assert get(port, trusts=AUTHORITY) == 200
+        assert get(port, trusts=AUTHORITY, own=good) == 200
+        assert refused_by(port, stranger)
+
+
+def test_a_certificate_does_not_stand_for_a_login(tmp_path: Path) -> None:
+    good = pem_file(tmp_path / "good.pem", AUTHORITY.signed("prometheus"))
+    users = users_file(tmp_path / "users", "ops:x\n")
+    with serving({**guarded_by_certificates(tmp_path), "basic.auth.file": users}) as port:
+        assert get(port, trusts=AUTHORITY, own=good) == 401
+        assert get(port, trusts=AUTHORITY, own=good, login="ops:x") == 200
+        assert refused_by(port, login="ops:x")
+
+
+def test_an_exchanged_truststore_counts_for_the_next_reader(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = Authority()
+    before = pem_file(tmp_path / "before.pem", AUTHORITY.signed("prometheus"))
+    after = pem_file(tmp_path / "after.pem", other.signed("prometheus"))
+    file = tmp_path / "ca.pem"
+    with serving(guarded_by_certificates(tmp_path)) as port:
+        assert get(port, trusts=AUTHORITY, own=before) == 200
+        file.write_bytes(other.pem)
+        os.utime(file, ns=(1, 1))
+        assert get(port, trusts=AUTHORITY, own=after) == 200
+        assert refused_by(port, before)
+        file.write_text("half")
+        os.utime(file, ns=(2, 2))
+        assert get(port, trusts=AUTHORITY, own=after) == 200
+        assert refused_by(port, before)
+    assert "goes on with the certificate that it had" in caplog.text
+
+
+@pytest.mark.parametrize("form", ["PEM", "PKCS12"])
+def test_truststores_of_each_form_are_read(tmp_path: Path, form: str) -> None:
+    signed = AUTHORITY.signed("prometheus")
+    settings = {**guarded_by_certificates(tmp_path), "ssl.truststore.type": form}
+    if form == "PKCS12":
+        (tmp_path / "ca.pem").write_bytes(AUTHORITY.signed("trusted").pkcs12("secret"))
+        settings["ssl.truststore.password"] = "secret"
+    with serving(settings) as port:
+        assert get(port, trusts=AUTHORITY, own=pem_file(tmp_path / "own.pem", signed)) == 200
+
+
+_KEYSTORE = {"ssl.keystore.location": "x", "ssl.keystore.type": "PEM"}
+
+
 @pytest.mark.parametrize(
     ("settings", "key", "problem"),
     [
@@ -173,6 +279,23 @@ def test_stores_of_each_form_are_read(tmp_path: Path, form: str) -> None:
         (
             {"ssl.keystore.location": "x", "ssl.keystore.type": "PEM", "ssl.keystore.password": "s3"},
             "ssl.keystore.password",
+            "cannot be given with PEM",
+        ),
+        ({"port": -1, "ssl.client.auth": "required"}, "ssl.client.auth", "there is no page"),
+        ({"ssl.client.auth": "required"}, "ssl.client.auth", "location is not"),
+        ({"ssl.truststore.location": "x"}, "ssl.truststore.location", "keystore.location is not"),
+        ({**_KEYSTORE, "ssl.client.auth": "required"}, "ssl.truststore.location", "is missing"),
+        ({**_KEYSTORE, "ssl.truststore.location": "x"}, "ssl.truststore.location", "client.auth is none"),
+        ({**_KEYSTORE, "ssl.truststore.password": "s3"}, "ssl.truststore.password", "client.auth is none"),
+        (
+            {
+                **_KEYSTORE,
+                "ssl.client.auth": "requested",
+                "ssl.truststore.location": "x",
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.password": "s3",
+            },
+            "ssl.truststore.password",
             "cannot be given with PEM",
         ),
     ],
