@@ -53,6 +53,7 @@ _SHIPPED: Final = (
     "pkafka.connect.connectors.directory_source:DirectorySourceConnector",
     "pkafka.connect.connectors.files_sink:FilesSinkConnector",
     "pkafka.connect.connectors.http_sink:HttpSinkConnector",
+    "pkafka.connect.connectors.singer_source:SingerSourceConnector",
     "pkafka.connect.connectors.sql_source:SqlSourceConnector",
     "pkafka.connect.connectors.sql_sink:SqlSinkConnector",
     "pkafka.connect.avro_converter:AvroConverter",
