@@ -11,13 +11,14 @@ from pkafka.clients.registry.transport import Transport
 
 AVRO: Final = "AVRO"
 PROTOBUF: Final = "PROTOBUF"
+JSON: Final = "JSON"
 
 
 class SchemaReference(NamedTuple):
     """A schema that another one uses.
 
     Args:
-        name: by which it is used: a full name in Avro, a file to import in Protobuf.
+        name: by which it is used: a full name in Avro, a file to import in Protobuf, a ``$ref`` in JSON Schema.
         subject: where the registry has it.
         version: of the subject.
     """
