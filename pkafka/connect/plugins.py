@@ -58,6 +58,7 @@ _SHIPPED: Final = (
     "pkafka.connect.connectors.sql_sink:SqlSinkConnector",
     "pkafka.connect.avro_converter:AvroConverter",
     "pkafka.connect.json_schema_converter:JsonSchemaConverter",
+    "pkafka.connect.protobuf_converter:ProtobufConverter",
     "pkafka.connect.connectors.verifiable:VerifiableSourceConnector",
     "pkafka.connect.connectors.verifiable:VerifiableSinkConnector",
     "pkafka.connect.mirror.source_connector:MirrorSourceConnector",
