@@ -193,13 +193,15 @@ def test_jsonschema_is_asked_for_only_where_it_is_needed(
         _configured(JsonSchemaSerializer(ORDER), registry, json_fail_invalid_schema=True)
 
 
-def test_programs_name_them_in_their_configuration(registry: SchemaRegistry) -> None:
-    where = "pkafka.clients.registry."
+@pytest.mark.parametrize(
+    "where", ["pkafka.clients.registry.Json", "io.confluent.kafka.serializers.json.KafkaJson"]
+)
+def test_programs_name_them_in_their_configuration(registry: SchemaRegistry, where: str) -> None:
     configs = {"schema.registry.url": registry.url, "pkafka.value.json.schema": json.dumps(ORDER)}
     serializer = load_serializer(
-        "value.serializer", f"{where}JsonSchemaSerializer", configs=configs, is_key=False
+        "value.serializer", f"{where}SchemaSerializer", configs=configs, is_key=False
     )
     deserializer = load_deserializer(
-        "value.deserializer", f"{where}JsonSchemaDeserializer", configs=configs, is_key=False
+        "value.deserializer", f"{where}SchemaDeserializer", configs=configs, is_key=False
     )
     assert deserializer.deserialize("t", serializer.serialize("t", {"id": 1})) == {"id": 1}
