@@ -426,7 +426,11 @@ DESERIALIZERS: Final[dict[str, type[Deserializer]]] = {
 
 _OF_A_REGISTRY: Final[dict[str, str]] = {
     f"io.confluent.kafka.serializers.{java}{end}": f"pkafka.clients.registry.{simple}{end}"
-    for java, simple in (("KafkaAvro", "Avro"), ("protobuf.KafkaProtobuf", "Protobuf"))
+    for java, simple in (
+        ("KafkaAvro", "Avro"),
+        ("json.KafkaJsonSchema", "JsonSchema"),
+        ("protobuf.KafkaProtobuf", "Protobuf"),
+    )
     for end in ("Serializer", "Deserializer")
 }
 """Those of Confluent's Schema Registry, and their counterparts, which are imported where they are named."""

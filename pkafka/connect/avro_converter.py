@@ -4,43 +4,32 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
-from pkafka import errors
 from pkafka.clients.registry import wire
 from pkafka.clients.registry.avro_schemas import AvroSchema, complete, load
 from pkafka.clients.registry.client import AVRO, SchemaText
-from pkafka.clients.registry.errors import InvalidSchemaError, NotFoundError, UnavailableError
+from pkafka.clients.registry.errors import UnavailableError
 from pkafka.clients.registry.schema_ids import SchemaIds
 from pkafka.clients.serialization import SerializationError
-from pkafka.connect.config_def import ConfigDef, ConfigType, Importance
+from pkafka.connect.config_def import ConfigDef, ConfigType
 from pkafka.connect.converters.avro_from_connect import AvroOptions, SchemaToAvro, value_to_avro
 from pkafka.connect.converters.avro_to_connect import SchemaFromAvro, anything_from_avro, value_from_avro
 from pkafka.connect.converters.avro_types import ANYTHING_NAME, AvroTypes
-from pkafka.connect.converters.settings import converter_config, with_type
+from pkafka.connect.converters.settings import with_type
 from pkafka.connect.data.headers import Headers
 from pkafka.connect.data.schema import NULL, Schema, SchemaAndValue
 from pkafka.connect.data.types import Value
 from pkafka.connect.data.validation import validate_value
-from pkafka.connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from pkafka.connect.errors import DataError, RetriableError
+from pkafka.connect.registry_converter import (
+    KEPT,
+    Kept,
+    record_name,
+    registry_config,
+    registry_ids,
+    version_of,
+)
 
 _SETTINGS: Final = (
-    ("auto.register.schemas", ConfigType.BOOLEAN, True, "Register schemas that the registry does not have."),
-    ("use.latest.version", ConfigType.BOOLEAN, False, "Write by the latest schema of the subject instead."),
-    ("use.schema.id", ConfigType.INT, -1, "Write by the schema of this id instead; -1: none."),
-    ("normalize.schemas", ConfigType.BOOLEAN, False, "Let the registry compare schemas by what they mean."),
-    ("key.subject.name.strategy", ConfigType.STRING, "TopicNameStrategy", "How subjects of keys are named."),
-    (
-        "value.subject.name.strategy",
-        ConfigType.STRING,
-        "TopicNameStrategy",
-        "How subjects of values are named.",
-    ),
-    ("basic.auth.credentials.source", ConfigType.STRING, "URL", "Where the login is: URL or USER_INFO."),
-    ("basic.auth.user.info", ConfigType.PASSWORD, "", "The login, as name:password."),
-    ("schema.registry.basic.auth.user.info", ConfigType.PASSWORD, "", "The same."),
-    ("max.retries", ConfigType.INT, 3, "How often a request is repeated that may succeed later."),
-    ("retries.wait.ms", ConfigType.INT, 1_000, "The wait before the first repetition."),
-    ("retries.max.wait.ms", ConfigType.INT, 20_000, "The longest wait before a repetition."),
-    ("http.read.timeout.ms", ConfigType.INT, 60_000, "How long an answer may take."),
     (
         "enhanced.avro.schema.support",
         ConfigType.BOOLEAN,
@@ -53,20 +42,7 @@ _SETTINGS: Final = (
         True,
         "Let names, versions, defaults and documentation of Connect go along in the schemas.",
     ),
-    ("schemas.cache.config", ConfigType.INT, 1_000, "How many schemas are kept ready."),
 )
-
-
-def _config() -> ConfigDef:
-    made = converter_config().define(
-        "schema.registry.url",
-        ConfigType.LIST,
-        importance=Importance.HIGH,
-        documentation="The URLs of the Schema Registry's servers.",
-    )
-    for name, type_, default, documentation in _SETTINGS:
-        made.define(name, type_, default, importance=Importance.MEDIUM, documentation=documentation)
-    return made
 
 
 class _Writer(NamedTuple):
@@ -85,15 +61,14 @@ class AvroConverter:
     """Converts keys and values."""
 
     JAVA_NAME: ClassVar[str] = "io.confluent.connect.avro.AvroConverter"
-    CONFIG: ClassVar[ConfigDef] = _config()
+    CONFIG: ClassVar[ConfigDef] = registry_config(_SETTINGS)
 
     def __init__(self) -> None:
         self._ids: SchemaIds
         self._options = AvroOptions()
-        self._kept_max = 1_000
-        self._own: dict[Schema | None, _Writer] = {}
-        self._chosen: dict[int, _Writer] = {}
-        self._readers: dict[tuple[str, int], _Reader] = {}
+        self._own: Kept[Schema | None, _Writer]
+        self._chosen: Kept[int, _Writer]
+        self._readers: Kept[tuple[str, int], _Reader]
 
     def configure(self, configs: Mapping[str, Value], *, is_key: bool = False) -> None:
         """Take the settings.
@@ -104,14 +79,9 @@ class AvroConverter:
         """
         parsed = self.CONFIG.parse(with_type(configs, is_key=is_key))
         self._options = AvroOptions(parsed["enhanced.avro.schema.support"], parsed["connect.meta.data"])
-        self._kept_max = parsed["schemas.cache.config"]
-        try:
-            load()
-            self._ids = SchemaIds({**configs, **parsed}, is_key=is_key)
-        except errors.ConfigError as error:
-            raise ConfigError(f"Invalid value for configuration {error.key}: {error.problem}") from error
-        except errors.PkafkaError as error:
-            raise ConnectError(str(error)) from error
+        kept_max = parsed[KEPT]
+        self._own, self._chosen, self._readers = Kept(kept_max), Kept(kept_max), Kept(kept_max)
+        self._ids = registry_ids(configs, parsed, load, is_key=is_key)
 
     def from_connect(
         self, topic: str, _headers: Headers | None, schema: Schema | None, value: Value
@@ -167,21 +137,20 @@ class AvroConverter:
         own = self._own.get(schema)
         if own is None:
             node = SchemaToAvro(self._options).convert(schema)
-            own = _writer_of(SchemaText(json.dumps(node, separators=(",", ":"))), node)
-            _keep(self._own, schema, own, self._kept_max)
+            own = self._own.keep(
+                schema, _writer_of(SchemaText(json.dumps(node, separators=(",", ":"))), node)
+            )
         chosen = self._ids.chosen(self._subject(topic, own))
         if chosen is None:
             return None, own
         schema_id, text = chosen
         writer = self._chosen.get(schema_id)
         if writer is None:
-            writer = _writer_of(text, complete(text, self._ids.client))
-            _keep(self._chosen, schema_id, writer, self._kept_max)
+            writer = self._chosen.keep(schema_id, _writer_of(text, complete(text, self._ids.client)))
         return schema_id, writer
 
     def _subject(self, topic: str, writer: _Writer) -> str:
-        root = writer.types.definition(writer.types.root)
-        return self._ids.subject(topic, root.get("name") if isinstance(root, Mapping) else None)
+        return self._ids.subject(topic, record_name(writer.types.definition(writer.types.root)))
 
     def _reader(self, topic: str, schema_id: int) -> _Reader:
         reader = self._readers.get((topic, schema_id))
@@ -195,20 +164,14 @@ class AvroConverter:
             if not isinstance(root, Mapping) or root.get("name") != ANYTHING_NAME:
                 schema = SchemaFromAvro(types, self._options).convert(self._version(topic, text, root))
             reader = _Reader(types, schema, AvroSchema(types.for_bytes(), return_named_type=True))
-            _keep(self._readers, (topic, schema_id), reader, self._kept_max)
+            self._readers.keep((topic, schema_id), reader)
         return reader
 
     def _version(self, topic: str, text: SchemaText, root: Any) -> int | None:  # noqa: ANN401
         """The version that the registry gives a schema which tells none itself; None: it is none of this topic's."""
-        name = None
-        if isinstance(root, Mapping):
-            if "connect.version" in root:
-                return None
-            name = root.get("name")
-        try:
-            return self._ids.client.lookup(self._ids.subject(topic, name), text).version
-        except (NotFoundError, InvalidSchemaError):
+        if isinstance(root, Mapping) and "connect.version" in root:
             return None
+        return version_of(self._ids, self._ids.subject(topic, record_name(root)), text)
 
     def config(self) -> ConfigDef:
         """The settings that it knows."""
@@ -221,10 +184,3 @@ class AvroConverter:
 def _writer_of(text: SchemaText, node: Any) -> _Writer:  # noqa: ANN401 - it is JSON
     types = AvroTypes(node)
     return _Writer(text, types, AvroSchema(types.for_bytes()))
-
-
-def _keep(kept: dict[Any, Any], key: object, value: object, kept_max: int) -> None:
-    """Remember, and forget what was remembered first where there are too many."""
-    if len(kept) >= max(kept_max, 1):
-        del kept[next(iter(kept))]
-    kept[key] = value

@@ -128,6 +128,17 @@ class SourceConnector(Connector):
 class SinkConnector(Connector):
     """Takes records out of Kafka."""
 
+    def can_repeat_put(self, configs: Mapping[str, str]) -> bool:
+        """Whether records may be put again after ``put`` has raised DataError, as ``pkafka.errors.bisect`` does.
+
+        They may when such a ``put`` leaves nothing behind (one transaction), or when a record that is put twice is as
+        good as one that is put once (an upsert by its key). Java's has no such method.
+
+        Args:
+            configs: of the connector, which may not be valid yet.
+        """
+        return False
+
     def alter_offsets(self, configs: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         """Check offsets that an operator wants to set; else as for sources."""
         return False
@@ -356,6 +367,8 @@ class SinkTask(ABC):
 
         Raises:
             RetriableError: the same records come again after a while.
+            DataError: one of them can never be written. With ``pkafka.errors.bisect`` they come again in parts, until
+                it is found; see :meth:`SinkConnector.can_repeat_put`.
             Exception: the task fails.
         """
 

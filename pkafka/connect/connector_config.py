@@ -99,6 +99,14 @@ _EVERY: Final = [
          "Whether such a line shows topic, partition and offset of a sink's record, or the record of a source."),
     ),
 ]  # fmt: skip
+BISECT: Final = "pkafka.errors.bisect"
+_BISECTING: Final = _group(
+    _ERRORS,
+    9,
+    (BISECT, ConfigType.BOOLEAN, False, None, MEDIUM, Width.SHORT, "Look for refused records",
+     "Whether a batch that the connector refuses for the sake of its data is put again in parts, until the records to"
+     " blame are found; these are left out as errors.tolerance=all says. Kafka's workers have no such setting."),
+)  # fmt: skip
 _OF_SOURCES: Final = [
     *_group(_TOPIC_CREATION, 1, ("topic.creation.groups", _L, "", all_of(not_null, _unique), LOW, Width.LONG,
                                  "Topic Creation Groups", "Names of groups of settings for new topics.")),
@@ -159,6 +167,8 @@ def enriched(base: ConfigDef, configs: Mapping[str, str], plugins: Plugins) -> C
         )
     for alias in _aliases(configs, "predicates"):
         keys += _alias_keys("predicates", "Predicate", alias, configs, plugins, PluginType.PREDICATE, ())
+    if BISECT in configs and "topics" in base.keys:
+        keys += _BISECTING  # only where it is set, so that the others have Kafka's settings and no more
     for group in _topic_groups(configs):
         keys += _topic_group_keys(group) if "topic.creation.groups" in base.keys else []
     unique = {key.name: key for key in keys}
@@ -315,6 +325,9 @@ def validate(configs: Mapping[str, str], implementation: type[Connector], plugin
     if sink:
         _check_topics(configs, values)
     connector = implementation()
+    if isinstance(connector, SinkConnector) and BISECT in values:
+        parsed = {name: each.value for name, each in values.items()}
+        values[BISECT].errors += bisecting_problems(connector, configs, parsed)
     own = connector.config()
     for value in connector.validate(configs):
         values[value.name] = _merged(values.get(value.name), value)
@@ -348,6 +361,28 @@ def _check_topics(configs: Mapping[str, str], values: dict[str, ConfigValue]) ->
             f"The DLQ topic '{dead}' may not be included in the list of topics ('topics=[{', '.join(topics)}]')"
             " consumed by the connector"
         )
+
+
+def bisecting_problems(
+    connector: SinkConnector, configs: Mapping[str, str], parsed: Mapping[str, Value]
+) -> list[str]:
+    """Why a sink's batches cannot be put again in parts, though ``pkafka.errors.bisect`` asks for it.
+
+    Args:
+        configs: of the connector.
+        parsed: the settings that every connector has.
+    """
+    problems: list[str] = []
+    if not parsed.get(BISECT):
+        return problems
+    if str(parsed["errors.tolerance"]).lower() != "all":
+        problems.append(f"{BISECT} needs errors.tolerance=all: the records that are found are left out.")
+    if not connector.can_repeat_put(configs):
+        problems.append(
+            f"{BISECT} is not for {name_of(type(connector))}: it does not say that records may be put again after a"
+            " failure."
+        )
+    return problems
 
 
 def _check_converters(configs: Mapping[str, str], values: dict[str, ConfigValue], plugins: Plugins) -> None:
@@ -390,6 +425,11 @@ class ConnectorSettings:
     def tasks_max(self) -> int:
         """At most so many tasks."""
         return int(self.parsed["tasks.max"])
+
+    @property
+    def bisects(self) -> bool:
+        """Whether a sink's batch that is refused for the sake of its data is put again in parts."""
+        return bool(self.parsed.get(BISECT, False))
 
     @property
     def errors(self) -> ErrorSettings:

@@ -17,7 +17,8 @@ from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.connect.connector import ErrantRecords, SinkTask
 from pkafka.connect.data.records import SinkRecord
 from pkafka.connect.dead_letters import DeadLetters
-from pkafka.connect.errors import ConnectError, RetriableError
+from pkafka.connect.errors import ConnectError, DataError, RetriableError
+from pkafka.connect.pending_records import PendingRecords, place_of
 from pkafka.connect.plugins import name_of
 from pkafka.connect.states import State, Target
 from pkafka.connect.steps import Converters, Transforms
@@ -51,6 +52,8 @@ class SinkParts:
     commit_interval_s: float
     commit_timeout_s: float
     used_topic: Callable[[TaskName, str], None] = field(default=lambda _task, _topic: None)
+    bisects: bool = False
+    """Whether a batch that ``put`` refuses with a DataError is halved until the records to blame are found."""
 
 
 class SinkRun(TaskRun):
@@ -76,8 +79,10 @@ class SinkRun(TaskRun):
         self._polled: dict[TopicPartition, OffsetAndMetadata] = {}
         """Behind the last record of each partition that was read; taken when ``put`` returns."""
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._batch: list[SinkRecord] = []
-        """What ``put`` refused for now, and gets again."""
+        self._pending = PendingRecords()
+        """What was read and is not taken: ``put`` refused it for now, or a part of its batch."""
+        self._goes_on = False
+        """Whether the next part of a batch is to be put without waiting for records."""
         self._raw: dict[tuple[str, int, int], ConsumerRecord] = {}
         self._commit_due_s = time.monotonic() + parts.commit_interval_s
         self._failure: Exception | None = None
@@ -116,7 +121,9 @@ class SinkRun(TaskRun):
             self._commit_due_s = time.monotonic() + self._parts.commit_interval_s
         self._context.seek_where_asked(self._consumer)
         wait_ms = self._context.next_timeout_ms()
-        if wait_ms is None:
+        if self._goes_on:
+            wait_ms = 0
+        elif wait_ms is None:
             wait_ms = _POLL_MS
         wait_ms = min(wait_ms, max(0, int((self._commit_due_s - time.monotonic()) * 1000)))
         records = self._consumer.poll(wait_ms)
@@ -127,7 +134,7 @@ class SinkRun(TaskRun):
         self._put()
 
     def _is_paused_now(self) -> bool:
-        return self.is_paused and not self._batch
+        return self.is_paused and not self._pending
 
     def _pause_or_resume(self) -> None:
         if self.is_paused:
@@ -154,7 +161,7 @@ class SinkRun(TaskRun):
                 record = None if decoded is None else apply(raw, decoded)
                 if record is None:
                     continue
-                self._batch.append(record)
+                self._pending.add(record)
                 if parts.dead_letters is not None:
                     self._raw[raw.topic, raw.partition, raw.offset] = raw
             assert last is not None
@@ -162,25 +169,62 @@ class SinkRun(TaskRun):
             parts.used_topic(self.name, last.topic)
 
     def _put(self) -> None:
+        """Put what is pending, or the first part of it."""
+        part = self._pending.first
+        self._goes_on = False
         try:
-            self._parts.task.put(self._batch)
+            self._parts.task.put(part)
         except RetriableError as error:
             log.error("%s RetriableException from SinkTask:", self.name, exc_info=error)
-            self._consumer.pause(self._consumer.assignment())
-            self._context.is_waiting = True
+            self._hold()
             return
         except Exception as error:
+            if self._parts.bisects and part and isinstance(error, DataError):
+                self._narrow(part, error)
+                return
             log.error("%s Task threw an uncaught and unrecoverable exception: %s", self.name, error)
             raise ConnectError("Exiting WorkerSinkTask due to unrecoverable exception.") from error
-        self.sent += len(self._batch)
-        self._batch = []
+        self.sent += len(part)
+        self._settle(part)
+
+    def _narrow(self, part: Sequence[SinkRecord], error: DataError) -> None:
+        """Look for the record that ``put`` refused: halve what it was in; one that is alone becomes a dead letter."""
+        if len(part) > 1:
+            log.warning("%s One of %d records is refused, and looked for: %s", self.name, len(part), error)
+            self._pending.halve()
+            self._go_on()
+            return
+        (record,) = part
+        self._context.refuse(record, error)
+        self._settle(part)
+
+    def _settle(self, part: Sequence[SinkRecord]) -> None:
+        """Note that nothing more becomes of some records; what comes after them in their batch may be pending still."""
+        self._pending.settle()
+        if self._pending:
+            for topic, partition, offset in map(place_of, part):
+                self._taken[TopicPartition(topic, partition)] = OffsetAndMetadata(offset + 1)
+            self._go_on()
+            return
         self._raw.clear()
+        self._context.forget_reports()
         self._taken.update(self._polled)
         self._polled.clear()
         if self._context.is_waiting:
             self._context.is_waiting = False
             if not self.is_paused:
                 self._consumer.resume(self._unpaused())
+
+    def _hold(self) -> None:
+        """Read nothing more, until what is pending is taken."""
+        self._consumer.pause(self._consumer.assignment())
+        self._context.is_waiting = True
+
+    def _go_on(self) -> None:
+        """Put the next part in the next round: in between, the consumer polls and offsets are committed."""
+        if not self._context.is_waiting:
+            self._hold()
+        self._goes_on = True
 
     # -- offsets --
 
@@ -265,7 +309,8 @@ class SinkRun(TaskRun):
             else:
                 self._consumer.seek_to_beginning([at])
                 self._taken.pop(at, None)
-        self._batch = []
+        self._pending.clear()
+        self._goes_on = False
         self._polled.clear()
 
     # -- rebalances --
@@ -287,11 +332,7 @@ class SinkRun(TaskRun):
             self._commit(partitions, closing=True)
         self._parts.task.close(partitions)
         gone = set(partitions)
-        self._batch = [
-            each
-            for each in self._batch
-            if TopicPartition(each.original_topic or "", each.original_partition or 0) not in gone
-        ]
+        self._pending.drop(gone)
         for table in (self._taken, self._polled, self._committed):
             for at in gone:
                 table.pop(at, None)
@@ -331,9 +372,7 @@ class SinkRun(TaskRun):
 
     def raw(self, record: SinkRecord) -> ConsumerRecord | None:
         """The record as it was read, while its batch is with the task."""
-        return self._raw.get(
-            (record.original_topic or "", record.original_partition or 0, record.original_offset)
-        )
+        return self._raw.get(place_of(record))
 
 
 class _Listener(ConsumerRebalanceListener):
@@ -362,7 +401,10 @@ class _Context:
         self.is_waiting = False
         """Whether ``put`` refused a batch for now."""
         reports = parts.handling.tolerates_all or parts.dead_letters is not None
-        self.errant_records: ErrantRecords | None = _ErrantRecords(run, parts) if reports else None
+        self._reports = _ErrantRecords(run, parts)
+        self.errant_records: ErrantRecords | None = self._reports if reports else None
+        self.refuse = self._reports.refuse
+        self.forget_reports = self._reports.forget
 
     @property
     def configs(self) -> Mapping[str, str]:
@@ -405,14 +447,20 @@ class _Context:
 
 
 class _ErrantRecords:
+    """Tells of records that the task reports, and of those that ``put`` refuses."""
+
     def __init__(self, run: SinkRun, parts: SinkParts) -> None:
         self._run = run
         self._parts = parts
         self._executing = name_of(type(parts.task))
+        self._known: dict[tuple[str, int, int], Future[None]] = {}
+        """Records that were reported in batches which are put once more, as the search for a bad record does."""
 
     def report(self, record: SinkRecord, error: Exception) -> "Future[None]":
-        raw = self._run.raw(record) or _bare(record)
-        failure = Failure(raw, Stage.TASK_PUT, self._executing, error, 1)
+        known = self._known.get(place_of(record))
+        if known is not None:
+            return known
+        failure = self._failure(record, error)
         done: Future[None] = Future()
         if self._parts.dead_letters is not None:
             done = self._parts.dead_letters.send(failure)
@@ -421,7 +469,22 @@ class _ErrantRecords:
         if not self._parts.handling.tolerates_all:
             raise ConnectError("Error handler is not configured to tolerate errors") from error
         self._parts.handling.skipped += 1
+        if self._parts.bisects:
+            self._known[place_of(record)] = done
         return done
+
+    def refuse(self, record: SinkRecord, error: Exception) -> None:
+        """Tell of a record that ``put`` refuses though it is alone, unless the task has reported it."""
+        if place_of(record) not in self._known:
+            self._parts.handling.failures += 1
+            self._parts.handling.fail(self._failure(record, error))
+
+    def forget(self) -> None:
+        """The batch is settled: none of its records comes again."""
+        self._known.clear()
+
+    def _failure(self, record: SinkRecord, error: Exception) -> Failure:
+        return Failure(self._run.raw(record) or _bare(record), Stage.TASK_PUT, self._executing, error, 1)
 
 
 def _bare(record: SinkRecord) -> ConsumerRecord:

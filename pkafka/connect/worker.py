@@ -11,8 +11,8 @@ from pkafka.clients.admin import Admin
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
 from pkafka.connect.config_providers import Provider, resolved
-from pkafka.connect.connector import SinkTask, SourceTask
-from pkafka.connect.connector_config import ConnectorSettings, is_sink
+from pkafka.connect.connector import Connector, SinkConnector, SinkTask, SourceTask
+from pkafka.connect.connector_config import ConnectorSettings, bisecting_problems, is_sink
 from pkafka.connect.connector_run import ConnectorRun
 from pkafka.connect.dead_letters import DeadLetters, LogReporter
 from pkafka.connect.errors import ConnectError
@@ -162,6 +162,8 @@ class Worker:
         task = implementation.task_class()
         run: TaskRun
         if isinstance(task, SinkTask):
+            if settings.bisects:
+                _check_bisecting(implementation(), settings)
             run = self._sink_run(name, task, settings, own, target, report, stopping)
         else:
             assert isinstance(task, SourceTask)
@@ -327,6 +329,7 @@ class Worker:
             self.config.parsed["offset.flush.interval.ms"] / 1000,
             self.config.parsed["offset.flush.timeout.ms"] / 1000,
             self._used_topic,
+            bisects=settings.bisects,
         )
         run = SinkRun(name, target, report, parts, stopping)
         failures.append(run.fail)
@@ -445,6 +448,14 @@ class Worker:
             ) from error
         finally:
             creation.close()
+
+
+def _check_bisecting(connector: Connector, settings: ConnectorSettings) -> None:
+    """Refuse a configuration that a worker of Java's, which does not look at this, has let through."""
+    assert isinstance(connector, SinkConnector)
+    problems = bisecting_problems(connector, settings.configs, settings.parsed)
+    if problems:
+        raise ConnectError(problems[0])
 
 
 def sink_group(connector: str) -> str:

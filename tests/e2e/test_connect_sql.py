@@ -235,6 +235,44 @@ def test_records_that_no_row_can_be_made_of_are_dead_letters(
     assert b"is no struct" in (headers["__connect.errors.exception.message"] or b"")
 
 
+def test_rows_that_a_constraint_forbids_are_found_in_their_batch(
+    worker: ConnectWorker, broker: Broker, talk: Talk, target_db: Database, topic: str
+) -> None:
+    dead = f"{topic}_dead"
+    target_db("CREATE TABLE people (id INTEGER PRIMARY KEY, age INTEGER CHECK (age < 150))")
+    ages = {number: 999 if number in (7, 8, 30) else number for number in range(40)}
+    send(broker, topic, *(with_schema(None, {"id": number, "age": age}) for number, age in ages.items()))
+    configs = sink(
+        topic,
+        target_db,
+        pk_mode="record_value",
+        pk_fields="id",
+        errors_tolerance="all",
+        pkafka_errors_bisect="true",
+        errors_deadletterqueue_topic_name=dead,
+    ) | {
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    create(worker, configs)
+    good = [(number, age) for number, age in ages.items() if age < 150]
+    wait_for(lambda: target_db.rows("people") == good, timeout_s=60)
+    wait_for(lambda: len(talk.read(dead)) == 3, timeout_s=30)
+    letters = [dict(each.headers) for each in talk.read(dead)]
+    assert [each["__connect.errors.offset"] for each in letters] == [b"7", b"8", b"30"]
+    assert {each["__connect.errors.stage"] for each in letters} == {b"TASK_PUT"}
+    assert {each["__connect.errors.exception.class.name"] for each in letters} == {
+        b"org.apache.kafka.connect.errors.DataException"
+    }
+    assert all(
+        b"CHECK constraint failed" in (each["__connect.errors.exception.message"] or b"") for each in letters
+    )
+    worker.rest.wait_until(configs["name"], "RUNNING", "RUNNING")
+    offsets = f"/connectors/{configs['name']}/offsets"
+    taken = [{"partition": {"kafka_topic": topic, "kafka_partition": 0}, "offset": {"kafka_offset": 40}}]
+    wait_for(lambda: worker.rest.call("GET", offsets).body["offsets"] == taken, timeout_s=30)
+
+
 def test_a_database_that_is_locked_is_waited_for(
     worker: ConnectWorker, broker: Broker, target_db: Database, topic: str
 ) -> None:
@@ -261,6 +299,19 @@ def test_a_database_that_is_locked_is_waited_for(
         (
             {"connector.class": "JdbcSink", "topics": "t", "delete.enabled": "true"},
             "only supported for pk.mode record_key",
+        ),
+        (
+            {"connector.class": "JdbcSink", "topics": "t", "pkafka.errors.bisect": "true"},
+            "pkafka.errors.bisect needs errors.tolerance=all",
+        ),
+        (
+            {
+                "connector.class": "FileStreamSink",
+                "topics": "t",
+                "errors.tolerance": "all",
+                "pkafka.errors.bisect": "true",
+            },
+            "does not say that records may be put again",
         ),
     ],
 )

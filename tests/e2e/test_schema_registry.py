@@ -8,7 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
-from pkafka.clients.registry import AvroSerializer, ProtobufDeserializer
+from pkafka.clients.registry import AvroSerializer, JsonSchemaSerializer, ProtobufDeserializer
 from pkafka.testing import Broker
 from tests.connect_workers import standalone
 from tests.raw_client import new_topic_name
@@ -74,37 +74,73 @@ def test_messages_are_sent_and_read_as_protobuf(broker: Broker, registry: Schema
     assert _values(broker, topic, 1, read) == [Timestamp(seconds=5)]
 
 
-def test_a_worker_writes_and_reads_avro(
-    broker: Broker, registry: SchemaRegistry, topic: str, tmp_path: Path
+def test_dicts_are_sent_and_read_as_json_with_a_schema(
+    broker: Broker, registry: SchemaRegistry, topic: str
+) -> None:
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}}}
+    serializer = JsonSchemaSerializer(schema)
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "value.serializer": serializer, **_keys(registry)}
+    )
+    producer.send(topic, {"id": 5})
+    producer.close(10)
+    named = {
+        "value.deserializer": "io.confluent.kafka.serializers.json.KafkaJsonSchemaDeserializer",
+        "json.fail.invalid.schema": "true",
+        **_keys(registry),
+    }
+    assert _values(broker, topic, 1, named) == [{"id": 5}]
+
+
+@pytest.mark.parametrize(
+    ("converter", "hoisted", "lines"),
+    [
+        ("avro.AvroConverter", False, "one\ntwo\n"),
+        ("json.JsonSchemaConverter", True, "Struct{line=one}\nStruct{line=two}\n"),
+        ("protobuf.ProtobufConverter", True, "Struct{line=one}\nStruct{line=two}\n"),
+    ],
+)
+def test_a_worker_writes_and_reads_by_the_schemas_of_a_registry(
+    broker: Broker,
+    registry: SchemaRegistry,
+    topic: str,
+    tmp_path: Path,
+    converter: str,
+    hoisted: bool,
+    lines: str,
 ) -> None:
     source, sink = tmp_path / "in", tmp_path / "out"
     source.write_text("one\ntwo\n")
-    converter = {
+    converters = {
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter": f"io.confluent.connect.{converter}",
         "value.converter.schema.registry.url": registry.url,
         "value.converter.basic.auth.credentials.source": "USER_INFO",
         "value.converter.basic.auth.user.info": "ann:secret",
     }
+    hoist = {
+        "transforms": "hoist",
+        "transforms.hoist.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+        "transforms.hoist.field": "line",
+    }
+    of_source = {
+        "name": f"{topic}-in",
+        "connector.class": "FileStreamSource",
+        "file": str(source),
+        "topic": topic,
+    }
+    of_sink = {
+        "name": f"{topic}-out",
+        "connector.class": "FileStreamSink",
+        "file": str(sink),
+        "topics": topic,
+    }
     with standalone(tmp_path / "worker", broker.bootstrap) as worker:
-        worker.create(
-            {
-                "name": "in",
-                "connector.class": "FileStreamSource",
-                "file": str(source),
-                "topic": topic,
-                **converter,
-            }
-        )
-        worker.create(
-            {
-                "name": "out",
-                "connector.class": "FileStreamSink",
-                "file": str(sink),
-                "topics": topic,
-                **converter,
-            }
-        )
-        wait_for(lambda: sink.exists() and sink.read_text() == "one\ntwo\n", timeout_s=30)
-    named = {"value.deserializer": "pkafka.clients.registry.AvroDeserializer", **_keys(registry)}
-    assert _values(broker, topic, 2, named) == ["one", "two"]
+        worker.create({**of_source, **converters, **(hoist if hoisted else {})})
+        worker.create({**of_sink, **converters})
+        wait_for(lambda: sink.exists() and sink.read_text() == lines, timeout_s=60)
+    kind = {"avro": "Avro", "json": "JsonSchema"}.get(converter.partition(".")[0])
+    if kind is not None:
+        named = {"value.deserializer": f"pkafka.clients.registry.{kind}Deserializer", **_keys(registry)}
+        wanted = [{"line": each} if hoisted else each for each in ("one", "two")]
+        assert _values(broker, topic, 2, named) == wanted

@@ -1,6 +1,7 @@
 """Schemas of records, kept by a Schema Registry (Confluent's REST API): its client, and serializers that use it.
 
-fastavro and protobuf come with ``pip install 'pkafka[registry]'``; each is imported when its serializer is configured.
+fastavro, protobuf and jsonschema come with ``pip install 'pkafka[registry]'``; each is imported when a serializer that
+needs it is configured.
 """
 
 from pkafka.clients.registry.avro import AvroDeserializer, AvroSerializer
@@ -13,6 +14,7 @@ from pkafka.clients.registry.errors import (
     UnauthorizedError,
     UnavailableError,
 )
+from pkafka.clients.registry.json_schema import JsonSchemaDeserializer, JsonSchemaSerializer
 from pkafka.clients.registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from pkafka.clients.registry.settings import RegistrySettings
 
@@ -21,6 +23,8 @@ __all__ = [
     "AvroSerializer",
     "IncompatibleSchemaError",
     "InvalidSchemaError",
+    "JsonSchemaDeserializer",
+    "JsonSchemaSerializer",
     "NotFoundError",
     "ProtobufDeserializer",
     "ProtobufSerializer",

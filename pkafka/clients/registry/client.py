@@ -11,13 +11,14 @@ from pkafka.clients.registry.transport import Transport
 
 AVRO: Final = "AVRO"
 PROTOBUF: Final = "PROTOBUF"
+JSON: Final = "JSON"
 
 
 class SchemaReference(NamedTuple):
     """A schema that another one uses.
 
     Args:
-        name: by which it is used: a full name in Avro, a file to import in Protobuf.
+        name: by which it is used: a full name in Avro, a file to import in Protobuf, a ``$ref`` in JSON Schema.
         subject: where the registry has it.
         version: of the subject.
     """
@@ -100,8 +101,8 @@ class SchemaRegistryClient:
         self._transport = Transport(settings, sleep)
         self._latest_kept_s = latest_kept_s
         self._ids: dict[tuple[str, SchemaText, bool, bool], int] = {}
-        self._schemas: dict[int, SchemaText] = {}
-        self._versions: dict[tuple[str, int], RegisteredSchema] = {}
+        self._schemas: dict[tuple[int, str], SchemaText] = {}
+        self._versions: dict[tuple[str, int, str], RegisteredSchema] = {}
         self._latest: dict[str, tuple[float, RegisteredSchema]] = {}
 
     def register(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> int:
@@ -143,30 +144,37 @@ class SchemaRegistryClient:
         path = f"/subjects/{quote(subject, safe='')}"
         return _registered(self._transport.ask("POST", path, query, schema.as_json()))
 
-    def schema_of(self, schema_id: int) -> SchemaText:
+    def schema_of(self, schema_id: int, *, format: str = "") -> SchemaText:
         """The schema of an id.
+
+        Args:
+            format: of the text; ``serialized``: the descriptor of a schema of Protobuf, in base64; empty: as it is.
 
         Raises:
             NotFoundError: no schema has it.
             RegistryError: the registry refuses for another reason, or does not answer.
         """
-        known = self._schemas.get(schema_id)
+        known = self._schemas.get((schema_id, format))
         if known is None:
-            known = SchemaText.from_json(self._transport.ask("GET", f"/schemas/ids/{schema_id}"))
-            self._schemas[schema_id] = known
+            answer = self._transport.ask("GET", f"/schemas/ids/{schema_id}", _query(format))
+            known = self._schemas[schema_id, format] = SchemaText.from_json(answer)
         return known
 
-    def version(self, subject: str, version: int) -> RegisteredSchema:
+    def version(self, subject: str, version: int, *, format: str = "") -> RegisteredSchema:
         """A version of a subject.
+
+        Args:
+            format: of the text, as in :meth:`schema_of`.
 
         Raises:
             NotFoundError: there is none.
             RegistryError: the registry refuses for another reason, or does not answer.
         """
-        known = self._versions.get((subject, version))
+        known = self._versions.get((subject, version, format))
         if known is None:
             path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
-            known = self._versions[subject, version] = _registered(self._transport.ask("GET", path))
+            known = _registered(self._transport.ask("GET", path, _query(format)))
+            self._versions[subject, version, format] = known
         return known
 
     def latest(self, subject: str) -> RegisteredSchema:
@@ -211,6 +219,10 @@ class SchemaRegistryClient:
         """
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest"
         return bool(self._transport.ask("POST", path, None, schema.as_json())["is_compatible"])
+
+
+def _query(format: str) -> dict[str, str] | None:
+    return {"format": format} if format else None
 
 
 def _registered(answer: Mapping[str, Any]) -> RegisteredSchema:

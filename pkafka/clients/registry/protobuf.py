@@ -10,11 +10,11 @@ from typing import Any, Final
 from pkafka.clients import plugins
 from pkafka.clients.registry import wire
 from pkafka.clients.registry.client import PROTOBUF, SchemaReference, SchemaRegistryClient, SchemaText
+from pkafka.clients.registry.protobuf_schemas import load, place_of
 from pkafka.clients.registry.schema_ids import SchemaIds
 from pkafka.clients.serialization import Deserializer, Headers, SerializationError, Serializer
-from pkafka.errors import ConfigError, PkafkaError
+from pkafka.errors import ConfigError
 
-_HINT: Final = "Protobuf needs the package protobuf: pip install 'pkafka[registry]'"
 _KNOWN: Final = ("google/protobuf/", "google/type/", "confluent/")
 """Files that every registry has."""
 
@@ -38,7 +38,7 @@ class ProtobufSerializer(Serializer):
             ConfigError: one has a value that it cannot have.
             PkafkaError: protobuf is not installed.
         """
-        _require()
+        load()
         self._ids = SchemaIds(configs, is_key=is_key, client=self._client)
 
     def serialize(self, topic: str, data: Any, headers: Headers = ()) -> bytes | None:  # noqa: ANN401
@@ -64,7 +64,7 @@ class ProtobufSerializer(Serializer):
         chosen = ids.chosen(subject)
         known = self._schemas.get(descriptor.full_name)
         if known is None or known[0] is not descriptor.file:
-            place = wire.indexes_to_bytes(_indexes(descriptor))
+            place = wire.indexes_to_bytes(place_of(descriptor))
             text = self._text(ids, descriptor.file) if chosen is None else chosen[1]
             known = self._schemas[descriptor.full_name] = (descriptor.file, text, place)
         schema_id = ids.id_of(subject, known[1]) if chosen is None else chosen[0]
@@ -102,7 +102,7 @@ class ProtobufDeserializer(Deserializer):
             ConfigError: there is none.
             PkafkaError: protobuf is not installed.
         """
-        _require()
+        load()
         if self._message is None:
             key = f"specific.protobuf.{'key' if is_key else 'value'}.type"
             named = configs.get(key)
@@ -123,29 +123,11 @@ class ProtobufDeserializer(Deserializer):
         wire.schema_id_of(data)
         indexes, position = wire.indexes_from_bytes(data, wire.SIZE)
         descriptor = self._message.DESCRIPTOR
-        if indexes != _indexes(descriptor):
+        if indexes != place_of(descriptor):
             raise SerializationError(
-                f"The bytes are message {indexes} of their file, {descriptor.full_name} is {_indexes(descriptor)}"
+                f"The bytes are message {indexes} of their file, {descriptor.full_name} is {place_of(descriptor)}"
             )
         try:
             return self._message.FromString(data[position:])
         except Exception as error:  # DecodeError, of the package
             raise SerializationError(f"The bytes are no {descriptor.full_name}: {error}") from error
-
-
-def _indexes(descriptor: Any) -> list[int]:  # noqa: ANN401 - a descriptor of protobuf
-    """The place of a message in its file, that of its outermost message first."""
-    indexes: list[int] = []
-    while descriptor is not None:
-        outer = descriptor.containing_type
-        siblings = descriptor.file.message_types_by_name if outer is None else outer.nested_types_by_name
-        indexes.insert(0, list(siblings).index(descriptor.name))
-        descriptor = outer
-    return indexes
-
-
-def _require() -> None:
-    try:
-        import google.protobuf  # noqa: F401 - whether it is there
-    except ImportError as error:
-        raise PkafkaError(_HINT) from error

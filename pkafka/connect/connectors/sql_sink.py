@@ -66,9 +66,17 @@ class SqlSinkTask(SinkTask):
 
         Raises:
             RetriableError: the database does not answer for now.
-            ConnectError: it refuses the rows.
+            DataError: a constraint or a column forbids one of the rows; none is written.
+            ConnectError: it refuses the rows for another reason.
         """
-        from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+        from sqlalchemy.exc import DataError as ValueRefusedError
+        from sqlalchemy.exc import (
+            DBAPIError,
+            IntegrityError,
+            InterfaceError,
+            OperationalError,
+            SQLAlchemyError,
+        )
 
         if not records:
             return
@@ -83,6 +91,9 @@ class SqlSinkTask(SinkTask):
                 raise ConnectError(f"The rows were not written in {self._failures} tries: {error}") from error
             self.context.timeout(self._parsed["retry.backoff.ms"])
             raise RetriableError(f"The rows are not written for now: {error}") from error
+        except (IntegrityError, ValueRefusedError) as error:
+            self._tables.clear()
+            raise DataError(f"The database refuses the rows: {error}") from error
         except (DBAPIError, SQLAlchemyError) as error:
             self._tables.clear()
             raise ConnectError(f"The database refuses the rows: {error}") from error
@@ -317,6 +328,10 @@ class SqlSinkConnector(SinkConnector):
         if found["delete.enabled"].value and mode != _KEY:
             found["delete.enabled"].errors.append("Deletes are only supported for pk.mode record_key")
         return values
+
+    def can_repeat_put(self, configs: Mapping[str, str]) -> bool:
+        """All rows of a ``put`` are one transaction, so one that fails leaves nothing behind."""
+        return True
 
     def alter_offsets(self, _configs: object, _offsets: object) -> bool:
         """Take any: a consumer reads from wherever it is told."""
