@@ -167,7 +167,8 @@ class ClusterWorker:
         """What runs connectors and tasks in processes beside this one."""
 
         def fallen() -> None:
-            self._loop.requests.submit(lambda: self._loop.start_again(hosted.take_fallen()))
+            asked = self._loop.requests.submit(lambda: self._loop.start_again(hosted.take_fallen()))
+            asked.add_done_callback(self._tell)
 
         def broken() -> None:
             self.failure = ConnectError("The process that makes those of connectors and tasks has ended")
@@ -175,6 +176,11 @@ class ClusterWorker:
 
         hosted = HostedWorker(self._config, maker, self._offsets, self._statuses.used_topic, fallen, broken)
         return hosted
+
+    def _tell(self, asked: "Future[None]") -> None:
+        error = asked.exception()
+        if error is not None and not self._loop.is_stopping:
+            log.error("What ended with its process could not be started again", exc_info=error)
 
     def set_level(self, logger: str, level: int) -> None:
         """Set the level of a logger in the processes beside this one."""

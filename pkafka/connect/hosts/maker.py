@@ -73,6 +73,9 @@ class HostMaker:
         ours, theirs = socket.socketpair()
         prctl, parent = load_death_signal(), os.getpid()
         _flush()
+        # What there is by now stays, and is not looked at again: a collection would write to every page of it.
+        gc.collect()
+        gc.freeze()
         pid = os.fork()
         if pid == 0:
             status = 1
@@ -166,8 +169,6 @@ class _Maker:
         os.set_blocking(self._woken, False)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _left)
-        gc.collect()
-        gc.freeze()
         while True:
             ready, _, _ = select.select([self._sock.fileno(), self._woken], [], [])
             if self._woken in ready:
