@@ -25,7 +25,7 @@ from pkafka.connect.distributed.herder_loop import HerderLoop, Timing
 from pkafka.connect.distributed.keys import SessionKeys
 from pkafka.connect.distributed.task_configs import TaskConfigs
 from pkafka.connect.errors import ConnectError
-from pkafka.connect.hosts.hosted_worker import HostedWorker
+from pkafka.connect.hosts.hosted_worker import HostedWorker, hosts_of
 from pkafka.connect.hosts.maker import HostMaker
 from pkafka.connect.offset_changes import OffsetChanges
 from pkafka.connect.plugins import Plugins
@@ -174,7 +174,15 @@ class ClusterWorker:
             self.failure = ConnectError("The process that makes those of connectors and tasks has ended")
             self._ended()
 
-        hosted = HostedWorker(self._config, maker, self._offsets, self._statuses.used_topic, fallen, broken)
+        hosted = HostedWorker(
+            self._config,
+            hosts_of(self._config),
+            maker,
+            self._offsets,
+            self._statuses.used_topic,
+            fallen,
+            broken,
+        )
         return hosted
 
     def _tell(self, asked: "Future[None]") -> None:

@@ -7,17 +7,18 @@ behind; its process takes no more work, and is killed when all others have left 
 import itertools
 import logging
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pkafka.connect.connector import TaskMetric
 from pkafka.connect.errors import ConnectError
 from pkafka.connect.hosts.channel import Channel, PeerEndedError
 from pkafka.connect.hosts.deaths import WINDOW_S, Deaths, how_it_ended
-from pkafka.connect.hosts.maker import HostMaker
+from pkafka.connect.hosts.maker import Child
 from pkafka.connect.hosts.messages import (
     CountTasks,
     End,
@@ -44,12 +45,22 @@ _ANSWER_S: Final = 5.0
 """How long a process may take to answer, beside what it has to do."""
 
 
+class Maker(Protocol):
+    """Makes processes; see :class:`~pkafka.connect.hosts.maker.HostMaker`."""
+
+    def start(self, broken: Callable[[], None]) -> None: ...
+    def fork(self) -> tuple[Child, socket.socket]: ...
+    def kill(self, pid: int) -> None: ...
+    def close(self) -> None: ...
+
+
 class HostedWorker:
     """Runs connectors and tasks; see :class:`~pkafka.connect.runner.Runner`.
 
     Args:
         config: of the worker.
-        maker: makes processes.
+        most: how many processes there may be, see :func:`hosts_of`.
+        maker: makes them.
         store: keeps the offsets of sources.
         used_topic: told which topics a connector uses.
         fallen: called when something has ended with its process, for whoever calls :meth:`take_fallen`; on any thread.
@@ -59,7 +70,8 @@ class HostedWorker:
     def __init__(
         self,
         config: WorkerConfig,
-        maker: HostMaker,
+        most: int,
+        maker: Maker,
         store: OffsetStore,
         used_topic: Callable[[TaskName, str], None],
         fallen: Callable[[], None],
@@ -67,7 +79,7 @@ class HostedWorker:
     ) -> None:
         self.connectors: dict[str, RemoteConnector] = {}
         self.tasks: dict[TaskName, RemoteTask] = {}
-        self._most = hosts_of(config)
+        self._most = most
         self._graceful_s = float(config.parsed["task.shutdown.graceful.timeout.ms"]) / 1000
         self._maker = maker
         self._store = store
