@@ -233,6 +233,17 @@ def test_processes_end_with_a_worker_that_is_killed(broker: Broker, tmp_path: Pa
         assert (len(gone), alive) == (len(children), [])
 
 
+@pytest.mark.nightly
+def test_a_worker_that_can_make_no_more_processes_ends(broker: Broker, tmp_path: Path) -> None:
+    with distributed(tmp_path, broker.bootstrap, new_topic_name(), 1) as workers:
+        worker = workers[0]
+        (maker,) = psutil.Process(worker.pid).children()
+        maker.kill()
+        wait_for(lambda: not psutil.pid_exists(maker.pid) or maker.status() == psutil.STATUS_ZOMBIE)
+        assert worker.wait() == 1
+        assert "The process that makes those of connectors and tasks has ended" in worker.log.read_text()
+
+
 def test_there_are_no_processes_where_none_are_wanted(broker: Broker, tmp_path: Path) -> None:
     topic = new_topic_name()
     (tmp_path / "in.txt").write_text("a\n")

@@ -164,7 +164,6 @@ class Host:
 
     def _start_task(self, told: StartTask) -> None:
         name = TaskName(told.connector, told.number)
-        self._tasks[told.run] = name
 
         def report(_task: TaskName, state: State, trace: str | None) -> None:
             self._channel.tell(TaskSaid(told.run, state.value, trace))
@@ -177,6 +176,7 @@ class Host:
             report,
             self._guard(told.run) if told.is_exact else None,
         )
+        self._tasks[told.run] = name
 
     def _guard(self, run: int) -> Guard:
         def before(stopping: threading.Event) -> None:

@@ -7,6 +7,7 @@ It knows nothing of what its children do. When the worker ends, in order or not,
 children with it.
 """
 
+import errno
 import gc
 import logging
 import os
@@ -70,6 +71,11 @@ class HostMaker:
     @classmethod
     def begin(cls, run_child: RunChild) -> "HostMaker":
         """Fork the process. The caller must have no other thread, and outlive the children."""
+        if threading.active_count() > 1:
+            log.warning(
+                "Modules of plug-ins have started threads, which the processes of tasks do not have: %s",
+                ", ".join(each.name for each in threading.enumerate()),
+            )
         ours, theirs = socket.socketpair()
         prctl, parent = load_death_signal(), os.getpid()
         _flush()
@@ -149,6 +155,7 @@ class HostMaker:
                 child.ended.set()
         for child in self._children.values():
             child.ended.set()
+        self._born.put((Child(0), errno.EPIPE))
         if not self._is_closed:
             self._broken()
 

@@ -2,14 +2,18 @@
 
 There are as many processes as the worker may have, and each next task goes to the one that has the fewest. What ran in
 a process that ended is suspect for a while, since nobody can see which of its tasks was to blame: suspects are kept
-away from the others, and parted at each death, so that the one to blame is soon alone. For that there may be as many
-processes again.
+away from the others, and parted at each death, so that the one to blame is soon alone. For that there may be more
+processes for a while.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pkafka.connect.states import TaskName
+
+_ROOM: Final = 4
+"""How many processes there may be beyond the others at least, while suspects are kept apart: with each death that one
+culprit causes, two take the place of one."""
 
 Name = str | TaskName
 """A connector, or a task."""
@@ -32,11 +36,11 @@ def place(
 
     Args:
         hosts: those that take work.
-        most: how many there are to be; twice as many while suspects are kept apart.
+        most: how many there are to be; see :func:`most_with_suspects`.
         party: of suspects, to which it belongs; None: nothing is held against it.
         is_task: a connector does little, so that no process is made for it while there is one.
     """
-    has_room = len(hosts) < 2 * most
+    has_room = len(hosts) < most_with_suspects(most)
     if party is not None:
         own = [each for each in hosts if each.party == party]
         return own[0].number if own else None if has_room else _idlest(hosts, is_task=is_task)
@@ -46,6 +50,11 @@ def place(
     if is_task and has_room and len(common) < most and all(each.tasks for each in common):
         return None
     return _idlest(common, is_task=is_task)
+
+
+def most_with_suspects(most: int) -> int:
+    """How many processes there may be while suspects are kept apart."""
+    return most + max(most, _ROOM)
 
 
 def parted(names: Iterable[Name]) -> list[list[Name]]:
