@@ -190,6 +190,11 @@ class ConnectWorker:
         self._process.send_signal(number)
         return self._process.wait(STOP_TIMEOUT_S)
 
+    def wait(self) -> int:
+        """Wait until it ends by itself; returns its exit status."""
+        assert self._process is not None
+        return self._process.wait(STOP_TIMEOUT_S)
+
     def close(self) -> None:
         """End it if it runs."""
         if self._process is not None and self._process.poll() is None:

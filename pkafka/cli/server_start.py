@@ -76,9 +76,9 @@ def main(
         if not ready_file.parent.is_dir():
             raise click.UsageError(f"--ready-file {ready_file}: there is no folder {ready_file.parent}")
     if end_with_parent is not None:
-        from pkafka.server.ipc import lifeline
+        from pkafka.net import parents
 
-        lifeline.die_with_parent(lifeline.load_death_signal(), end_with_parent, signal.SIGTERM)
+        parents.die_with_parent(parents.load_death_signal(), end_with_parent, signal.SIGTERM)
     if not daemon:
         _log_to(None, config.warnings)
         return _run(config, adopt=adopt, ready_file=ready_file, started=None)

@@ -25,18 +25,21 @@ from pkafka.connect.distributed.herder_loop import HerderLoop, Timing
 from pkafka.connect.distributed.keys import SessionKeys
 from pkafka.connect.distributed.task_configs import TaskConfigs
 from pkafka.connect.errors import ConnectError
+from pkafka.connect.hosts.hosted_worker import HostedWorker, hosts_of
+from pkafka.connect.hosts.maker import HostMaker
 from pkafka.connect.offset_changes import OffsetChanges
 from pkafka.connect.plugins import Plugins
 from pkafka.connect.rest.calls import Handler
 from pkafka.connect.rest.forwarding import passing_on, post_tasks, put_fence
 from pkafka.connect.rest.internal import Internal
 from pkafka.connect.rest_errors import RestError
+from pkafka.connect.runner import Guard, Runner
 from pkafka.connect.states import TaskName
 from pkafka.connect.storage.config_state import Change, LoggerLevel
 from pkafka.connect.storage.config_topic import ConfigTopic
 from pkafka.connect.storage.offset_topic import OffsetTopic
 from pkafka.connect.storage.status_topic import StatusTopic
-from pkafka.connect.worker import Guard, Worker
+from pkafka.connect.worker import Worker
 from pkafka.connect.worker_config import WorkerConfig
 from pkafka.connect.worker_server import Address
 
@@ -71,6 +74,7 @@ class ClusterWorker:
         ended: called when the herder's thread ends by itself.
         set_level: sets the level of a logger, which another worker has asked for.
         is_reachable: whether the workers of this cluster serve requests of each other.
+        maker: makes the processes in which connectors and tasks run; None: they run in this one.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class ClusterWorker:
         *,
         set_level: Callable[[str, str], None],
         is_reachable: bool = True,
+        maker: HostMaker | None = None,
     ) -> None:
         self._config = config
         self._is_exact = config.parsed["exactly.once.source.support"].lower() == "enabled"
@@ -106,11 +111,13 @@ class ClusterWorker:
             tracks_topics=config.parsed["topic.tracking.enable"],
         )
         self._worker = Worker(config, plugins, providers, self._offsets, self._statuses.used_topic)
+        self._hosted = None if maker is None else self._beside(maker)
+        self._runner: Runner = self._hosted or self._worker
         self._forwarder = CallerThread("forward-request")
         keys = SessionKeys(config)
         self._keys = keys
         self._work = AssignedWork(
-            self._worker,
+            self._runner,
             self._statuses.connector,
             self._statuses.task,
             lambda name: self._tasks.ask(name),
@@ -119,7 +126,7 @@ class ClusterWorker:
         self._loop = HerderLoop(
             self._topic, self._work, self._statuses, keys, _timing(config), lambda: self.settled(self)
         )
-        self._tasks = TaskConfigs(self._loop, self._topic, self._worker.connectors, self._forward)
+        self._tasks = TaskConfigs(self._loop, self._topic, self._runner.connectors, self._forward)
         self._fencings = Fencings(
             self._loop, self._topic, self._worker.fence, lambda found: checks.type_of(found) == "source"
         )
@@ -135,7 +142,7 @@ class ClusterWorker:
             keys,
             plugins,
             cluster_id,
-            self._worker,
+            self._runner,
         )
         self._thread = threading.Thread(target=self._run, name="DistributedHerder", daemon=True)
 
@@ -146,7 +153,7 @@ class ClusterWorker:
 
     def start(self) -> None:
         """Become a member of the group."""
-        self._worker.start()
+        self._runner.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -155,6 +162,38 @@ class ClusterWorker:
         self._thread.join(_END_S + self._worker.graceful_s)
         self._forwarder.close()
         self._fencings.close()
+
+    def _beside(self, maker: HostMaker) -> HostedWorker:
+        """What runs connectors and tasks in processes beside this one."""
+
+        def fallen() -> None:
+            asked = self._loop.requests.submit(lambda: self._loop.start_again(hosted.take_fallen()))
+            asked.add_done_callback(self._tell)
+
+        def broken() -> None:
+            self.failure = ConnectError("The process that makes those of connectors and tasks has ended")
+            self._ended()
+
+        hosted = HostedWorker(
+            self._config,
+            hosts_of(self._config),
+            maker,
+            self._offsets,
+            self._statuses.used_topic,
+            fallen,
+            broken,
+        )
+        return hosted
+
+    def _tell(self, asked: "Future[None]") -> None:
+        error = asked.exception()
+        if error is not None and not self._loop.is_stopping:
+            log.error("What ended with its process could not be started again", exc_info=error)
+
+    def set_level(self, logger: str, level: int) -> None:
+        """Set the level of a logger in the processes beside this one."""
+        if self._hosted is not None:
+            self._hosted.set_level(logger, level)
 
     # -- the herder's thread --
 

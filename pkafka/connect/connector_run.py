@@ -139,8 +139,12 @@ class ConnectorRun:
         """
         return self._call(lambda: question(self._connector))
 
-    def shut_down(self, timeout_s: float) -> None:
-        """Stop the connector; one that takes longer is left behind."""
+    def shut_down(self, timeout_s: float) -> bool:
+        """Stop the connector; one that takes longer is left behind.
+
+        Returns:
+            Whether it has ended.
+        """
         stopping: Future[None] = self._thread.submit(self._end)
         try:
             stopping.result(timeout_s)
@@ -148,6 +152,7 @@ class ConnectorRun:
             log.error("[Connector %s] did not stop in %g seconds; it is left behind", self.name, timeout_s)
             self._is_abandoned = True
         self._thread.close()
+        return not self._is_abandoned
 
     def failed(self, error: BaseException) -> None:
         """The connector says that it cannot go on."""

@@ -1,12 +1,16 @@
 """A worker of a cluster as a whole: settings, the REST API, and what stands behind it."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Self
 
 from pkafka.clients.admin import Admin
 from pkafka.connect.cluster_worker import ClusterWorker
 from pkafka.connect.config_providers import load_providers, resolved
 from pkafka.connect.distributed.config import distributed_config
+from pkafka.connect.hosts.host import run_host
+from pkafka.connect.hosts.hosted_worker import hosts_of
+from pkafka.connect.hosts.maker import HostMaker
 from pkafka.connect.plugin_path import plugins_of_worker
 from pkafka.connect.plugins import Plugins
 from pkafka.connect.rest.forwarding import passing_on
@@ -25,6 +29,7 @@ class DistributedWorker:
         server: bound, so that a port that is taken is told before anything runs.
         cluster_id: of the Kafka cluster.
         ended: called when the worker ends by itself.
+        maker: makes the processes in which connectors and tasks run; None: they run in this one.
     """
 
     def __init__(
@@ -34,18 +39,28 @@ class DistributedWorker:
         server: RestServer,
         cluster_id: str | None,
         ended: Callable[[], None],
+        maker: HostMaker | None = None,
     ) -> None:
         self._config = config
         self._server = server
-        self._loggers = Loggers(lambda logger, level: self._worker.set_cluster_level(logger, level))
+        self._loggers = Loggers(
+            lambda logger, level: self._worker.set_cluster_level(logger, level),
+            lambda logger, level: self._worker.set_level(logger, level),
+        )
         self.address = Address.of(config, server)
         self._worker = ClusterWorker(
-            config, plugins, self.address, cluster_id, ended, set_level=self._loggers.set_by_name
+            config,
+            plugins,
+            self.address,
+            cluster_id,
+            ended,
+            set_level=self._loggers.set_by_name,
+            maker=maker,
         )
 
     @classmethod
     def of(cls, properties: Mapping[str, str], ended: Callable[[], None]) -> Self:
-        """Make one.
+        """Make one. The process has one thread as yet: what makes the processes of tasks is forked here.
 
         Raises:
             ConfigError: a setting is refused.
@@ -54,9 +69,10 @@ class DistributedWorker:
         """
         plugins = plugins_of_worker(properties)
         config = distributed_config(resolved(properties, load_providers(properties)), plugins)
+        maker = HostMaker.begin(partial(run_host, config, plugins)) if hosts_of(config) else None
         with Admin({"client.id": "connect-distributed", **config.clients("admin")}) as admin:
             cluster_id = admin.describe_cluster().cluster_id
-        return cls(config, plugins, RestServer(config.listeners), cluster_id, ended)
+        return cls(config, plugins, RestServer(config.listeners), cluster_id, ended, maker)
 
     @property
     def failure(self) -> BaseException | None:

@@ -4,31 +4,29 @@
 ``kafka_connect_source_task_metrics_source_record_write_total{connector="C",task="N"}`` here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from prometheus_client.core import CollectorRegistry, CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 
-from pkafka.connect.connector_run import ConnectorRun
-from pkafka.connect.sink_run import SinkRun
-from pkafka.connect.source_run import SourceRun
-from pkafka.connect.task_run import TaskName, TaskRun
+from pkafka.connect.task_run import TaskCounts, TaskName
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _LABELS: Final = ("connector", "task")
 
 
 def page(
-    connectors: Mapping[str, ConnectorRun],
-    tasks: Mapping[TaskName, TaskRun],
+    connectors: Collection[str],
+    tasks: Mapping[TaskName, TaskCounts],
     states: Mapping[str, str],
     task_states: Mapping[TaskName, str],
 ) -> str:
     """The page.
 
     Args:
-        connectors, tasks: that run in this worker.
+        connectors: that run in this worker.
+        tasks: that run in this worker, with what they have counted.
         states, task_states: of all connectors and tasks, those that failed among them.
     """
     registry = CollectorRegistry()
@@ -45,7 +43,7 @@ class _Collector:
         return self._metrics
 
 
-def _worker(connectors: Mapping[str, ConnectorRun], tasks: Mapping[TaskName, TaskRun]) -> list[Metric]:
+def _worker(connectors: Collection[str], tasks: Mapping[TaskName, TaskCounts]) -> list[Metric]:
     group = "kafka_connect_connect_worker_metrics"
     return [
         GaugeMetricFamily(f"{group}_connector_count", "Connectors that run in this worker.", len(connectors)),
@@ -71,38 +69,22 @@ def _states(states: Mapping[str, str], task_states: Mapping[TaskName, str]) -> l
     return [connector, task]
 
 
-def _counts(tasks: Mapping[TaskName, TaskRun]) -> list[Metric]:
+def _counts(tasks: Mapping[TaskName, TaskCounts]) -> list[Metric]:
     families: dict[str, CounterMetricFamily] = {}
-
-    def count(name: str, help_text: str, key: TaskName, value: int) -> None:
-        family = families.setdefault(
-            name, CounterMetricFamily(f"kafka_connect_{name}", help_text, labels=_LABELS)
-        )
-        family.add_metric((key.connector, str(key.number)), value)
-
-    for key, run in list(tasks.items()):
-        if isinstance(run, SourceRun):
-            group = "source_task_metrics_source_record"
-            count(f"{group}_poll", "Records that the connector's task gave.", key, run.polled)
-            count(f"{group}_write", "Records that are in Kafka.", key, run.written)
-        elif isinstance(run, SinkRun):
-            group = "sink_task_metrics_sink_record"
-            count(f"{group}_read", "Records that were read from Kafka.", key, run.read)
-            count(f"{group}_send", "Records that the connector's task took.", key, run.sent)
-        errors = run.errors
-        group = "task_error_metrics_total"
-        count(f"{group}_record_failures", "Steps that failed.", key, errors.failures)
-        count(f"{group}_records_skipped", "Records that were left out.", key, errors.skipped)
-        count(f"{group}_retries", "Steps that were tried again.", key, errors.retries)
-        count(f"{group}_errors_logged", "Failures that were reported.", key, errors.reported)
+    for key, counts in tasks.items():
+        for each in counts.counters:
+            family = families.setdefault(
+                each.name, CounterMetricFamily(f"kafka_connect_{each.name}", each.about, labels=_LABELS)
+            )
+            family.add_metric((key.connector, str(key.number)), each.value)
     return list(families.values())
 
 
-def _of_tasks(tasks: Mapping[TaskName, TaskRun]) -> list[Metric]:
+def _of_tasks(tasks: Mapping[TaskName, TaskCounts]) -> list[Metric]:
     """What tasks of connectors tell of themselves."""
     families: dict[str, GaugeMetricFamily] = {}
-    for run in list(tasks.values()):
-        for each in run.task_metrics() if isinstance(run, SourceRun) else ():
+    for counts in tasks.values():
+        for each in counts.own:
             family = families.setdefault(
                 each.name,
                 GaugeMetricFamily(f"kafka_connect_{each.name}", each.about, labels=tuple(each.tags)),

@@ -22,7 +22,7 @@ from pkafka.connect.pending_records import PendingRecords, place_of
 from pkafka.connect.plugins import name_of
 from pkafka.connect.states import State, Target
 from pkafka.connect.steps import Converters, Transforms
-from pkafka.connect.task_run import Report, TaskName, TaskRun
+from pkafka.connect.task_run import Counter, Report, TaskName, TaskRun
 from pkafka.connect.tolerance import ErrorHandling, Failure, Stage
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartition
@@ -88,6 +88,14 @@ class SinkRun(TaskRun):
         self._failure: Exception | None = None
         self.read = 0
         self.sent = 0
+
+    def record_counters(self) -> Sequence[Counter]:
+        """How many records came and went."""
+        group = "sink_task_metrics_sink_record"
+        return (
+            Counter(f"{group}_read", "Records that were read from Kafka.", self.read),
+            Counter(f"{group}_send", "Records that the connector's task took.", self.sent),
+        )
 
     # -- what the thread does --
 

@@ -15,7 +15,7 @@ from pkafka.connect.states import State, Target
 from pkafka.connect.steps import Converters, Encoded, Transforms
 from pkafka.connect.storage.offset_store import ConnectorOffsets
 from pkafka.connect.submitted import Submitted, SubmittedRecords
-from pkafka.connect.task_run import Report, TaskName, TaskRun
+from pkafka.connect.task_run import Counter, Report, TaskName, TaskRun
 from pkafka.connect.tolerance import ErrorHandling, Failure, Stage
 from pkafka.connect.topic_creation import TopicCreation
 from pkafka.connect.transaction_marks import TransactionMarks
@@ -169,7 +169,15 @@ class SourceRun(TaskRun):
             if parts.own_store is not None:
                 _quietly(parts.own_store.stop)
 
-    def task_metrics(self) -> list[TaskMetric]:
+    def record_counters(self) -> Sequence[Counter]:
+        """How many records came and went."""
+        group = "source_task_metrics_source_record"
+        return (
+            Counter(f"{group}_poll", "Records that the connector's task gave.", self.polled),
+            Counter(f"{group}_write", "Records that are in Kafka.", self.written),
+        )
+
+    def task_metrics(self) -> Sequence[TaskMetric]:
         """What the connector's task tells of itself."""
         return list(self._parts.task.metrics()) if self._is_started else []
 

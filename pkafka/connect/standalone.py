@@ -109,7 +109,7 @@ class StandaloneHerder:
                 for name, entry in self._entries.items()
                 for number, status in list(entry.task_statuses.items())
             }
-            return page(self._worker.connectors, self._worker.tasks, states, task_states)
+            return page(self._worker.connectors, self._worker.counts(), states, task_states)
 
     def connectors(self) -> list[str]:
         """Their names."""

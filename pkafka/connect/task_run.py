@@ -6,8 +6,10 @@ What a source task and a sink task do in between is in ``source_run`` and ``sink
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from pkafka.connect.connector import TaskMetric
 from pkafka.connect.states import State, Target
 from pkafka.connect.states import TaskName as TaskName
 from pkafka.connect.tolerance import ErrorHandling
@@ -18,6 +20,27 @@ log = logging.getLogger("org.apache.kafka.connect.runtime.WorkerTask")
 
 Report = Callable[[TaskName, State, str | None], None]
 """Takes what became of a task, and the trace of a failure."""
+
+
+class Counter(NamedTuple):
+    """A number that only grows.
+
+    Args:
+        name: behind ``kafka_connect_``.
+        about: for people.
+    """
+
+    name: str
+    about: str
+    value: int
+
+
+class TaskCounts(NamedTuple):
+    """What a task has counted."""
+
+    counters: Sequence[Counter]
+    own: Sequence[TaskMetric]
+    """What the connector's task tells of itself."""
 
 
 class TaskRun(ABC):
@@ -79,6 +102,26 @@ class TaskRun(ABC):
 
     def abandon(self) -> None:  # noqa: B027 - as above
         """Let go of clients that the thread still holds."""
+
+    def counts(self) -> TaskCounts:
+        """What the task has counted."""
+        errors, group = self.errors, "task_error_metrics_total"
+        counters = (
+            *self.record_counters(),
+            Counter(f"{group}_record_failures", "Steps that failed.", errors.failures),
+            Counter(f"{group}_records_skipped", "Records that were left out.", errors.skipped),
+            Counter(f"{group}_retries", "Steps that were tried again.", errors.retries),
+            Counter(f"{group}_errors_logged", "Failures that were reported.", errors.reported),
+        )
+        return TaskCounts(counters, self.task_metrics())
+
+    @abstractmethod
+    def record_counters(self) -> Sequence[Counter]:
+        """How many records came and went."""
+
+    def task_metrics(self) -> Sequence[TaskMetric]:
+        """What the connector's task tells of itself."""
+        return ()
 
     @property
     def is_paused(self) -> bool:

@@ -1,8 +1,14 @@
 """What the REST API shows of an exception: class and message first, as in Java's traces, then where it was raised."""
 
 import traceback
+from typing import Final, TypeVar
 
 from pkafka.errors import PkafkaError
+
+ErrorT = TypeVar("ErrorT", bound=BaseException)
+
+_FOREIGN: Final = "foreign_trace"
+"""The attribute of an error that another process has raised."""
 
 
 def class_name(error: BaseException) -> str:
@@ -26,6 +32,9 @@ def one_line(error: BaseException) -> str:
 
 def trace_of(error: BaseException) -> str:
     """The whole trace, its causes last."""
+    foreign = getattr(error, _FOREIGN, None)
+    if foreign is not None:
+        return str(foreign)
     parts: list[str] = []
     seen: set[int] = set()
     current: BaseException | None = error
@@ -38,6 +47,12 @@ def trace_of(error: BaseException) -> str:
         ]
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
     return "".join(parts)
+
+
+def foreign_trace(error: ErrorT, trace: str) -> ErrorT:
+    """Have an error keep the trace that it has in the process where it was raised."""
+    setattr(error, _FOREIGN, trace)
+    return error
 
 
 def root_text(error: BaseException) -> str:

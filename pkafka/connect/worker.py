@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 from pkafka.clients.admin import Admin
 from pkafka.clients.consumer import Consumer
@@ -18,6 +18,7 @@ from pkafka.connect.dead_letters import DeadLetters, LogReporter
 from pkafka.connect.errors import ConnectError
 from pkafka.connect.exactly_once_run import Boundary, ExactlyOnceParts, ExactlyOnceRun
 from pkafka.connect.plugins import Plugins
+from pkafka.connect.runner import Guard
 from pkafka.connect.sink_run import SinkParts, SinkRun
 from pkafka.connect.source_run import OffsetCommitter, SourceParts, SourceRun
 from pkafka.connect.states import State, Target
@@ -25,7 +26,7 @@ from pkafka.connect.steps import Converters, Transforms, class_mapping
 from pkafka.connect.storage.offset_store import ConnectorOffsets, OffsetStore
 from pkafka.connect.storage.offset_topic import OffsetTopic, OwnOffsets, own_offset_topic
 from pkafka.connect.storage.topic_log import LogClients
-from pkafka.connect.task_run import Report, TaskName, TaskRun
+from pkafka.connect.task_run import Report, TaskCounts, TaskName, TaskRun
 from pkafka.connect.tolerance import ErrorHandling, Reporter
 from pkafka.connect.topic_creation import TopicCreation, topic_groups
 from pkafka.connect.worker_config import WorkerConfig
@@ -36,15 +37,6 @@ log = logging.getLogger("org.apache.kafka.connect.runtime.Worker")
 _LOOKS_AT_RECORDS: Final = frozenset({"compression.type", "interceptor.classes", "partitioner.class"})
 """Settings of producers that have no effect on whole batches."""
 _FOREVER_MS: Final = str(0x7FFFFFFF)
-
-
-class Guard(NamedTuple):
-    """What lets a task write exactly once."""
-
-    before: Callable[[threading.Event], None]
-    """Fences former producers, before the task has its own; gives up when the event is set: the task is to end."""
-    after: Callable[[], None]
-    """Looks whether the task may run still, once nobody else writes."""
 
 
 class Worker:
@@ -127,11 +119,14 @@ class Worker:
             run.aim_soon(target, then)
         return run
 
-    def stop_connector(self, name: str) -> None:
-        """End a connector."""
+    def stop_connector(self, name: str) -> bool:
+        """End a connector.
+
+        Returns:
+            Whether it has ended, and is not left behind.
+        """
         run = self.connectors.pop(name, None)
-        if run is not None:
-            run.shut_down(self.graceful_s)
+        return run is None or run.shut_down(self.graceful_s)
 
     # -- tasks --
 
@@ -171,14 +166,22 @@ class Worker:
         self.tasks[name] = run
         run.start()
 
-    def stop_tasks(self, names: Iterable[TaskName]) -> None:
-        """End tasks; those that take longer than all together may are left behind."""
+    def stop_tasks(self, names: Iterable[TaskName]) -> bool:
+        """End tasks; those that take longer than all together may are left behind.
+
+        Returns:
+            Whether all have ended.
+        """
         runs = [run for name in names if (run := self.tasks.pop(name, None)) is not None]
         for run in runs:
             run.request_stop()
         deadline_s = time.monotonic() + self.graceful_s
-        for run in runs:
-            run.join(max(0.0, deadline_s - time.monotonic()))
+        ended = [run.join(max(0.0, deadline_s - time.monotonic())) for run in runs]
+        return all(ended)
+
+    def counts(self) -> dict[TaskName, TaskCounts]:
+        """What tasks have counted."""
+        return {name: run.counts() for name, run in list(self.tasks.items())}
 
     def _source_run(
         self,

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from pkafka.connect.errors import ConnectError
+from pkafka.connect.runner import Guard, Runner
 from pkafka.connect.states import State, Target, TaskName
 from pkafka.connect.storage.config_state import ClusterConfig, Configs
 from pkafka.connect.traces import trace_of
-from pkafka.connect.worker import Guard, Worker
 
 log = logging.getLogger("org.apache.kafka.connect.runtime.distributed.DistributedHerder")
 
@@ -39,7 +39,7 @@ class AssignedWork:
 
     def __init__(
         self,
-        worker: Worker,
+        worker: Runner,
         report_connector: ReportConnector,
         report_task: ReportTask,
         wants_tasks: Callable[[str], None],

@@ -43,6 +43,11 @@ def _replicas(name: str, value: Value) -> None:
         )
 
 
+def _no_less_than_none(name: str, value: Value) -> None:
+    if value is not None and value < 0:
+        raise ConfigError.of(name, value, "Value must be at least 0")
+
+
 def _protocol(name: str, value: Value) -> None:
     if value.lower() not in PROTOCOLS:
         raise ConfigError.of(name, value, "Invalid Connect protocol compatibility")
@@ -208,6 +213,11 @@ def _worker_keys() -> list[Key]:
         _with_default("inter.worker.verification.algorithms", ConfigType.LIST, _ALGORITHM, _LOW,
             "Which signatures this worker takes; that of its own is to be one of them.",
             check_verification_algorithms),
+        _with_default("pkafka.connect.hosts", ConfigType.INT, None, _LOW,
+            "How many processes run connectors and tasks; left out: one for each core, which is also the most. 0: the"
+            " worker's own process does.", _no_less_than_none),
+        _with_default("pkafka.connect.restart.max", ConfigType.INT, 3, _LOW,
+            "How often in 10 minutes a connector or a task starts again whose process has ended.", in_range(0)),
     ]  # fmt: skip
 
 

@@ -24,9 +24,9 @@ from pkafka.connect.distributed.task_configs import TaskConfigs
 from pkafka.connect.offset_changes import OffsetChanges, refuse_unless_stopped
 from pkafka.connect.plugins import Plugins
 from pkafka.connect.rest_errors import RestError, conflict, not_found
+from pkafka.connect.runner import Runner
 from pkafka.connect.states import Target, TaskName
 from pkafka.connect.storage.config_topic import ConfigTopic
-from pkafka.connect.worker import Worker
 
 log = logging.getLogger("org.apache.kafka.connect.runtime.distributed.DistributedHerder")
 
@@ -50,7 +50,7 @@ class DistributedHerder:
         keys: with which workers sign what they ask of each other.
         plugins: there are.
         cluster_id: of the Kafka cluster.
-        worker: whose connectors and tasks are counted.
+        runner: whose connectors and tasks are counted.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class DistributedHerder:
         keys: SessionKeys,
         plugins: Plugins,
         cluster_id: str | None,
-        worker: Worker,
+        runner: Runner,
     ) -> None:
         self.plugins = plugins
         self.cluster_id = cluster_id
@@ -77,14 +77,14 @@ class DistributedHerder:
         self._checks = checks
         self._offsets = offsets
         self._keys = keys
-        self._worker = worker
+        self._runner = runner
 
     def metrics(self) -> str:
         """What the worker counts, for Prometheus."""
         from pkafka.connect.metrics_page import page
 
         connectors, tasks = self._statuses.states()
-        return page(self._worker.connectors, self._worker.tasks, connectors, tasks)
+        return page(self._runner.connectors, self._runner.counts(), connectors, tasks)
 
     @property
     def is_ready(self) -> bool:

@@ -19,6 +19,7 @@ from pkafka.connect.distributed.group_protocol import ExtendedAssignment
 from pkafka.connect.distributed.keys import SessionKeys
 from pkafka.connect.distributed.requests import Requests
 from pkafka.connect.errors import ConnectError
+from pkafka.connect.runner import Fallen
 from pkafka.connect.states import Target, TaskName
 from pkafka.connect.storage.config_state import ClusterConfig
 from pkafka.connect.storage.config_topic import ConfigTopic, FencedError
@@ -501,6 +502,15 @@ class HerderLoop:
         """Start a task that is here anew."""
         self._work.stop((), [task])
         self._work.start(self.configs, (), [task])
+
+    def start_again(self, fallen: Fallen) -> None:
+        """Start what has ended with its process, as far as it was not taken away meanwhile."""
+        connectors = {
+            name for name in fallen.connectors & self._work.connectors if self.configs.contains(name)
+        }
+        tasks = {task for task in fallen.tasks & self._work.tasks if self.configs.task(task) is not None}
+        self._statuses.restarting(connectors, tasks)
+        self._work.start(self.configs, sorted(connectors), sorted(tasks))
 
     def has_connector(self, name: str) -> bool:
         """Whether a connector was given to this worker."""

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final, Protocol
 
-from pkafka.connect.connector_run import ConnectorRun, same_configs
+from pkafka.connect.connector_run import same_configs
 from pkafka.connect.distributed.herder_loop import HerderLoop
 from pkafka.connect.errors import TooManyTasksError
 from pkafka.connect.rest_errors import bad_request
+from pkafka.connect.runner import ConnectorHandle
 from pkafka.connect.states import State, Target
 from pkafka.connect.storage.config_state import ClusterConfig
 
@@ -43,7 +44,7 @@ class TaskConfigs:
     """
 
     def __init__(
-        self, loop: HerderLoop, topic: Writes, runs: Mapping[str, ConnectorRun], forward: Forward
+        self, loop: HerderLoop, topic: Writes, runs: Mapping[str, ConnectorHandle], forward: Forward
     ) -> None:
         self._loop = loop
         self._topic = topic

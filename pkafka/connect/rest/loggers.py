@@ -27,10 +27,16 @@ class Loggers:
 
     Args:
         set_in_cluster: sets the level of a logger in all workers of a cluster; None: this worker is alone.
+        set_beside: sets the level of a logger in the other processes of this worker.
     """
 
-    def __init__(self, set_in_cluster: Callable[[str, str], None] | None = None) -> None:
+    def __init__(
+        self,
+        set_in_cluster: Callable[[str, str], None] | None = None,
+        set_beside: Callable[[str, int], None] = lambda _logger, _level: None,
+    ) -> None:
         self._set_in_cluster = set_in_cluster
+        self._set_beside = set_beside
         self._modified_ms: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -92,7 +98,8 @@ class Loggers:
                 if logger.getEffectiveLevel() != level:
                     self._modified_ms[each] = now_ms
                 logger.setLevel(level)
-            return changed
+        self._set_beside(name, level)
+        return changed
 
     def _shown(self, name: str) -> dict[str, object]:
         level = logging.getLogger(None if name == _ROOT else name).getEffectiveLevel()

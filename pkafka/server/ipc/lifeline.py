@@ -6,18 +6,17 @@ the child ends at once.
 """
 
 import array
-import ctypes
 import logging
 import os
-import signal
 import socket
 import struct
-import sys
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
+
+from pkafka.net import parents
 
 if TYPE_CHECKING:
     import asyncio
@@ -52,16 +51,13 @@ class ChildExit(IntEnum):
     CRASHED = 1
     CANNOT_BOOT = 3
     """Another try would fail, too: the broker stops, instead of starting the child again and again."""
-    ORPHANED = 4
+    ORPHANED = parents.ORPHANED
     SESSION_OVER = 5
     """(control) Its session with the coordination store has ended; the next one begins with a new one."""
 
 
 _PREFIX = struct.Struct(">II")
 _NOTE: Final = 3
-_PR_SET_PDEATHSIG: Final = 1
-_PR_SET_NAME: Final = 15
-_TITLE_CHARS_MAX: Final = 15
 
 
 class Lifeline:
@@ -129,29 +125,3 @@ def _end_if_failed(task: "asyncio.Task[Any]") -> None:
     if error is not None:
         log.critical("This process cannot go on, and ends", exc_info=error)
         os._exit(ChildExit.CRASHED)
-
-
-def load_death_signal() -> Any:  # noqa: ANN401 - a C function
-    """The C library's prctl, looked up before the fork; None where there is no such call (macOS)."""
-    if not sys.platform.startswith("linux"):
-        return None
-    return ctypes.CDLL(None, use_errno=True).prctl
-
-
-def set_title(prctl: Any, name: str) -> None:  # noqa: ANN401 - a C function
-    """Have ps show this process as ``pkafka-NAME`` (``pk-NAME`` where that is longer than Linux allows)."""
-    if prctl is not None:
-        title = f"pkafka-{name}"
-        prctl(_PR_SET_NAME, (title if len(title) <= _TITLE_CHARS_MAX else f"pk-{name}").encode(), 0, 0, 0)
-
-
-def die_with_parent(
-    prctl: Any,  # noqa: ANN401 - a C function
-    parent: int,
-    number: signal.Signals = signal.SIGKILL,
-) -> None:
-    """Have the kernel kill this process when its parent dies, even while its event loop is stuck."""
-    if prctl is not None:
-        prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(ChildExit.ORPHANED)

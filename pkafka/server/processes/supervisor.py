@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pkafka.net import parents
 from pkafka.server.config.broker_loggers import set_log_level
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.child import CLEANER, CONTROL, Birth, ChildMain
@@ -100,7 +101,7 @@ class Supervisor:
         self._stop_deadline_s = 0.0
         self._waiting_for: set[str] = set()
         self._signals, self._signal_wakeup = socket.socketpair()
-        self._prctl = lifeline.load_death_signal()
+        self._prctl = parents.load_death_signal()
 
     # -- the loop --
 
@@ -222,8 +223,8 @@ class Supervisor:
                 signal.signal(number, signal.SIG_IGN)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             # The control process ends its session with the coordination store first (Control._orphaned).
-            lifeline.die_with_parent(self._prctl if birth.name != CONTROL else None, parent)
-            lifeline.set_title(self._prctl, birth.name)
+            parents.die_with_parent(self._prctl if birth.name != CONTROL else None, parent)
+            parents.set_title(self._prctl, birth.name)
             ours.close()
             self._signals.close()
             self._signal_wakeup.close()

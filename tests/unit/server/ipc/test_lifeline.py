@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import msgpack
 import pytest
 
+from pkafka.net import parents
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.lifeline import Lifeline
 
@@ -76,7 +77,7 @@ def test_a_child_that_does_not_listen_does_not_hold_the_supervisor_up(
 )
 def test_processes_have_names_that_fit(name: str, title: bytes) -> None:
     calls: list[tuple[object, ...]] = []
-    lifeline.set_title(lambda *arguments: calls.append(arguments), name)
+    parents.set_title(lambda *arguments: calls.append(arguments), name)
     assert calls == [(15, title, 0, 0, 0)]
     assert len(title) <= 15
-    lifeline.set_title(None, name)
+    parents.set_title(None, name)
