@@ -150,8 +150,10 @@ def _inflate_zstd(view: memoryview, room: Room) -> None:
         room.filled_bytes = cramjam.zstd.decompress_into(view, room.free(size))
         return
     except cramjam.DecompressionError as problem:
-        first = problem
-    if size == bytes_max or "whole buffer" not in str(first):
+        first = str(
+            problem
+        )  # the error itself would keep this frame, and the room in it, until garbage is collected
+    if size == bytes_max or "whole buffer" not in first:
         raise corrupt(f"damaged or oversized zstd data: {first}")
     try:
         room.filled_bytes = cramjam.zstd.decompress_into(view, room.free(bytes_max))

@@ -1,3 +1,5 @@
+import contextlib
+import gc
 import random
 import threading
 import weakref
@@ -84,6 +86,34 @@ def test_a_bomb_gets_no_more_memory_than_a_batch_may_have(
     assert max(mapped) <= cap + 4 * MIB
     at_a_time = KEPT_BYTES + sum(sorted(mapped)[-2:])  # while the smaller is copied to the larger
     assert at_a_time <= 2 * cap + KEPT_BYTES + 4 * MIB
+
+
+@pytest.mark.parametrize(
+    "bomb", [(Codec.SNAPPY, snappy_bomb), (Codec.LZ4, lz4_bomb), (Codec.ZSTD, zstd_bomb)]
+)
+def test_what_was_refused_keeps_no_memory(
+    bomb: tuple[Codec, Callable[[], bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memories: list[weakref.ref[object]] = []
+    plain = room._map
+
+    def noted(size_bytes: int) -> memoryview:
+        memory = plain(size_bytes)
+        memories.append(weakref.ref(memory.obj))
+        return memory
+
+    inflate(
+        bomb[0], compress(bomb[0], b"small"), bytes_max=MIB
+    )  # so that what the thread keeps is not among them
+    monkeypatch.setattr(room, "_map", noted)
+    gc.disable()
+    try:
+        with contextlib.suppress(RecordError):
+            inflate(bomb[0], bomb[1](), bytes_max=20 * MIB)
+        assert memories
+        assert [memory() for memory in memories] == [None] * len(memories)
+    finally:
+        gc.enable()
 
 
 @given(data=st.binary(min_size=1, max_size=300), place=st.integers(0), change=st.integers(0, 255))
