@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from benchmarks import wire
+from pkafka.records.compression import Codec
 
 RING_BYTES_MAX: Final = 1_000_000
 LAP_BYTES: Final = 300_000_000
@@ -35,6 +36,8 @@ class Load:
     depth: int = 5
     acks: int = -1
     replicas: int = 1
+    codec: Codec = Codec.NONE
+    """Of words; without one the records are random bytes."""
 
 
 class Loaded(Protocol):
@@ -128,11 +131,12 @@ def produce(target: Loaded, load: Load, seconds: float) -> Outcome:
         TimeoutError: no answer for 30 seconds.
     """
     outcome = Outcome()
-    noise = os.urandom(max(1 << 20, 2 * load.record_bytes))
+    source_bytes = max(1 << 20, 2 * load.record_bytes)
+    source = wire.text(source_bytes) if load.codec else os.urandom(source_bytes)
     cpu = target.cpu_s()
     while outcome.seconds < seconds:
         topic = new_topic(target, load)
-        records, count = wire.batch(load.record_bytes, load.batch_bytes, noise)
+        records, count = wire.batch(load.record_bytes, load.batch_bytes, source, load.codec)
         lap = _Lap(topic, load, records)
         try:
             lap.run(seconds - outcome.seconds)

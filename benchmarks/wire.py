@@ -1,5 +1,6 @@
 """Raw sockets to a broker: frames made beforehand for the loads, and single requests around them."""
 
+import random
 import socket
 import struct
 import time
@@ -17,6 +18,7 @@ from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from pkafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pkafka.protocol.schema import Message
 from pkafka.records.builder import build_batch
+from pkafka.records.compression import Codec
 
 PRODUCE_VERSION: Final = 9
 TIMEOUT_S: Final = 60.0
@@ -145,17 +147,28 @@ def end_offsets_of(address: tuple[str, int], name: str, partitions: Iterable[int
     return [entry.offset for entry in sorted(answered, key=lambda entry: int(entry.partition_index))]
 
 
-def batch(record_bytes: int, batch_bytes: int, noise: bytes) -> tuple[bytes, int]:
-    """A batch of records of ``record_bytes`` of value each, about ``batch_bytes`` long, and how many they are.
+def text(size_bytes: int) -> bytes:
+    """Words that repeat, the same each time: lz4 makes three fifths of them, zstd a third."""
+    dice = random.Random(3)
+    letters = b"abcdefghijklmnopqrstuvwxyz"
+    words = [bytes(dice.choices(letters, k=dice.randint(3, 9))) for _ in range(2_000)]
+    return b" ".join(dice.choices(words, k=size_bytes // 4))[:size_bytes]
+
+
+def batch(record_bytes: int, batch_bytes: int, source: bytes, codec: Codec = Codec.NONE) -> tuple[bytes, int]:
+    """A batch of records of ``record_bytes`` of value each, and how many they are.
 
     Args:
-        noise: random bytes to cut the values from: data that does not compress.
+        record_bytes: of each value.
+        batch_bytes: about so long is the batch before it is compressed.
+        source: bytes to cut the values from: random ones where nothing is to be compressed.
+        codec: of the batch.
     """
     count = max(1, batch_bytes // (record_bytes + 10))
     now = int(time.time() * 1000)
-    step = max(1, (len(noise) - record_bytes) // count)
-    records = [(now, None, noise[i * step : i * step + record_bytes], ()) for i in range(count)]
-    return bytes(build_batch(records)), count
+    step = max(1, (len(source) - record_bytes) // count)
+    records = [(now, None, source[i * step : i * step + record_bytes], ()) for i in range(count)]
+    return bytes(build_batch(records, codec=codec)), count
 
 
 def produce_frame(

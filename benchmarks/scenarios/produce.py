@@ -3,12 +3,18 @@
 from benchmarks.model import Figure, Scenario, Settings
 from benchmarks.producing import Load, produce
 from benchmarks.systems import Target
+from pkafka.records.compression import Codec
 
 BATCH_BYTES = 64_000
+COMPRESSED_BATCH_BYTES = 250_000
+"""Before they are compressed."""
 
 
-def _scenario(record_bytes: int, partitions: int, connections: int, bar: float) -> Scenario:
-    load = Load(record_bytes, BATCH_BYTES, partitions, connections)
+def _scenario(
+    record_bytes: int, partitions: int, connections: int, bar: float, codec: Codec = Codec.NONE
+) -> Scenario:
+    batch_bytes = COMPRESSED_BATCH_BYTES if codec else BATCH_BYTES
+    load = Load(record_bytes, batch_bytes, partitions, connections, codec=codec)
 
     def measure(target: Target, settings: Settings) -> dict[str, float]:
         outcome = produce(target, load, settings.seconds)
@@ -20,10 +26,12 @@ def _scenario(record_bytes: int, partitions: int, connections: int, bar: float) 
 
     size = "1k" if record_bytes == 1000 else f"{record_bytes}b"
     shape = "" if (partitions, connections) == (1, 1) else f"_{partitions}p_{connections}c"
+    named = f"_{codec.name.lower()}" if codec else ""
     return Scenario(
-        name=f"produce_{size}{shape}",
+        name=f"produce{named}_{size}{shape}",
         about=(
-            f"produce {record_bytes} B records, {BATCH_BYTES // 1000} kB batches, acks=all, no codec, "
+            f"produce {record_bytes} B records, {batch_bytes // 1000} kB batches, acks=all, "
+            f"{codec.name.lower() if codec else 'no codec'}, "
             f"{partitions} partition(s), {connections} connection(s), 5 requests in flight on each"
         ),
         figures=(
@@ -41,8 +49,11 @@ def _scenario(record_bytes: int, partitions: int, connections: int, bar: float) 
     )
 
 
-SCENARIOS = tuple(
-    _scenario(record_bytes, partitions, connections, bar)
-    for record_bytes, bar in ((1000, 1.7), (100, 2.0))
-    for partitions, connections in ((1, 1), (12, 1), (1, 16), (12, 16))
+SCENARIOS = (
+    *(
+        _scenario(record_bytes, partitions, connections, bar)
+        for record_bytes, bar in ((1000, 1.7), (100, 2.0))
+        for partitions, connections in ((1, 1), (12, 1), (1, 16), (12, 16))
+    ),
+    *(_scenario(1000, 12, 16, 1.4, codec) for codec in (Codec.LZ4, Codec.ZSTD, Codec.SNAPPY, Codec.GZIP)),
 )

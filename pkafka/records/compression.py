@@ -1,10 +1,10 @@
 """The codecs of a batch: whole buffers in, whole buffers out, with a cap on what comes out.
 
-Nothing inflates more than the cap, whatever a stream declares or holds, so a small bomb stays small. gzip is the
-standard library's, zstd cramjam's; the framings of snappy and lz4 are in their own modules.
+Nothing inflates more than the cap, whatever a stream declares or holds, so a small bomb stays small. zstd and gzip are
+cramjam's, and what is wrong with gzip data is the standard library's to say; the framings of snappy and lz4 are in
+their own modules.
 """
 
-import mmap
 import zlib
 from enum import IntEnum
 from typing import Final, TypeAlias
@@ -13,6 +13,7 @@ import cramjam
 
 from pkafka.records import lz4, snappy
 from pkafka.records.errors import RecordError, corrupt
+from pkafka.records.room import KEPT_BYTES, Room
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -23,10 +24,6 @@ _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE_MAGIC: Final = b"\x2a\x4d\x18"
 _ZSTD_SKIPPABLE_NIBBLE: Final = 5  # the first byte of sixteen magic numbers, 0x50 to 0x5f
 _ZSTD_WINDOW_LOG_MAX: Final = 27  # the largest that Kafka's clients (libzstd's default) read
-_EXPANSION_GUESS: Final = 16
-_FROM_HEAP_MAX: Final = 1 << 20
-"""Mapping, touching and unmapping 64 kB took six times as long as inflating them. Where more room is asked for, it is
-often for nothing, and of fresh anonymous memory only the pages that are written cost anything."""
 
 
 class Codec(IntEnum):
@@ -89,20 +86,38 @@ def decompress(codec: Codec, data: Buffer, *, bytes_max: int, magic: int = 2) ->
             larger than ``bytes_max``.
     """
     with memoryview(data) as view:
-        if codec is Codec.GZIP:
-            return _decompress_gzip(view, bytes_max)
-        if codec is Codec.SNAPPY:
-            return snappy.decompress(view, bytes_max)
-        if codec is Codec.LZ4:
-            return lz4.decompress(view, bytes_max, broken_checksum=magic == 0)
-        if codec is Codec.ZSTD:
-            return _decompress_zstd(view, bytes_max)
+        return bytes(inflate(codec, view, bytes_max=bytes_max, magic=magic))
+
+
+def inflate(codec: Codec, data: Buffer, *, bytes_max: int, magic: int = 2) -> memoryview:
+    """As :func:`decompress`, for who looks at the bytes before this thread inflates anything else, and not later."""
+    view = memoryview(data)
+    if codec is Codec.NONE:
         if len(view) > bytes_max:
             raise _too_large(codec, bytes_max)
-        return bytes(view)
+        return view
+    room = Room(bytes_max)
+    if codec is Codec.GZIP:
+        return _inflate_gzip(view, room)
+    if codec is Codec.SNAPPY:
+        snappy.inflate(view, room)
+    elif codec is Codec.LZ4:
+        lz4.inflate(view, room, broken_checksum=magic == 0)
+    else:
+        _inflate_zstd(view, room)
+    return room.filled
 
 
-def _decompress_gzip(view: memoryview, bytes_max: int) -> bytes:
+def _inflate_gzip(view: memoryview, room: Room) -> memoryview:
+    try:
+        room.filled_bytes = cramjam.gzip.decompress_into(view, room.free(min(KEPT_BYTES, room.left_bytes)))
+        return room.filled
+    except cramjam.DecompressionError:
+        return memoryview(_inflate_odd_gzip(view, room.left_bytes))
+
+
+def _inflate_odd_gzip(view: memoryview, bytes_max: int) -> bytes:
+    """What is damaged, or larger than most."""
     parts = []
     rest: Buffer = view
     while True:  # a gzip stream may have several members
@@ -124,31 +139,26 @@ def _decompress_gzip(view: memoryview, bytes_max: int) -> bytes:
             raise corrupt(f"{len(rest)} bytes follow the gzip stream")
 
 
-def _decompress_zstd(view: memoryview, bytes_max: int) -> bytes:
+def _inflate_zstd(view: memoryview, room: Room) -> None:
     declared = _check_zstd_frame(view)
+    bytes_max = room.left_bytes
     if declared is not None and declared > bytes_max:
         raise _too_large(Codec.ZSTD, bytes_max)
-    # Whatever the room, a bomb is stopped by its end. Most batches fit the first guess.
-    size = min(declared or max(len(view) * _EXPANSION_GUESS, 1 << 16), bytes_max)
+    # Whatever the room, a bomb is stopped by its end. Most batches fit the first, which costs nothing.
+    size = min(max(declared or 0, KEPT_BYTES), bytes_max)
     try:
-        return _inflate_zstd(view, size)
+        room.filled_bytes = cramjam.zstd.decompress_into(view, room.free(size))
+        return
     except cramjam.DecompressionError as problem:
-        first = problem
-    if size == bytes_max or "whole buffer" not in str(first):
+        first = str(
+            problem
+        )  # the error itself would keep this frame, and the room in it, until garbage is collected
+    if size == bytes_max or "whole buffer" not in first:
         raise corrupt(f"damaged or oversized zstd data: {first}")
     try:
-        return _inflate_zstd(view, bytes_max)
+        room.filled_bytes = cramjam.zstd.decompress_into(view, room.free(bytes_max))
     except cramjam.DecompressionError as problem:
         raise corrupt(f"damaged or oversized zstd data: {problem}") from None
-
-
-def _inflate_zstd(view: memoryview, size: int) -> bytes:
-    if size <= _FROM_HEAP_MAX:
-        heap = bytearray(size)
-        return bytes(memoryview(heap)[: cramjam.zstd.decompress_into(view, heap)])
-    with mmap.mmap(-1, size) as room:
-        written = cramjam.zstd.decompress_into(view, room)
-        return room[:written]
 
 
 def _check_zstd_frame(view: memoryview) -> int | None:

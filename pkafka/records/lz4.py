@@ -13,6 +13,7 @@ from typing import Final
 import cramjam
 
 from pkafka.records.errors import corrupt
+from pkafka.records.room import Room
 
 _MAGIC: Final = 0x184D2204
 _FLAG_VERSION: Final = 0x40
@@ -22,6 +23,8 @@ _FLAG_CONTENT_SIZE: Final = 0x08
 _FLAG_CONTENT_CHECKSUM: Final = 0x04
 _FLAG_RESERVED: Final = 0x03
 _STORED: Final = 0x80000000
+_EXPANSION_MAX: Final = 255
+"""A byte of a block stands for so many at most."""
 _BLOCK_64_KIB: Final = 4
 _HEADER: Final = Struct("<IBB")
 _WORD: Final = Struct("<I")
@@ -75,31 +78,29 @@ def _dense(block: bytes, level: int) -> bytes:
     return block if size & _STORED else frame[first + _WORD.size : first + _WORD.size + size]
 
 
-def decompress(data: memoryview, bytes_max: int, *, broken_checksum: bool = False) -> bytes:
-    """Inflate one frame to at most ``bytes_max`` bytes.
+def inflate(data: memoryview, room: Room, *, broken_checksum: bool = False) -> None:
+    """Inflate one frame.
 
     Args:
         data: the frame, with nothing behind it.
-        bytes_max: the cap.
+        room: where to.
         broken_checksum: accept the header checksum of magic 0 as well as the right one.
 
     Raises:
         RecordError: CORRUPT_MESSAGE, the frame is damaged, uses what Kafka's clients cannot read, or holds
-            more than ``bytes_max`` bytes.
+            more than ``room`` takes.
     """
     try:
-        return _decompress(data, bytes_max, broken_checksum)
+        _inflate(data, room, broken_checksum)
     except (error, IndexError):
         raise corrupt("the lz4 frame is cut off") from None
     except cramjam.DecompressionError as problem:
         raise corrupt(f"damaged lz4 block: {problem}") from None
 
 
-def _decompress(data: memoryview, bytes_max: int, broken_checksum: bool) -> bytes:
+def _inflate(data: memoryview, room: Room, broken_checksum: bool) -> None:
     flags, block_bytes, position = _read_header(data, broken_checksum)
-    parts: list[bytes] = []
-    total = 0
-    scratch: memoryview | None = None
+    bytes_max = room.left_bytes
     while True:
         word: int = _WORD.unpack_from(data, position)[0]
         position += _WORD.size
@@ -115,22 +116,19 @@ def _decompress(data: memoryview, bytes_max: int, broken_checksum: bool) -> byte
                 raise corrupt("an lz4 block does not match its checksum")
             position += _WORD.size
         if word & _STORED:
-            part = bytes(block)
+            room.free(size)[:] = block
+            room.filled_bytes += size
         else:
-            if scratch is None:
-                scratch = memoryview(bytearray(min(block_bytes, 255 * len(data))))
-            part = bytes(scratch[: cramjam.lz4.decompress_block_into(block, scratch)])
-        total += len(part)
-        if total > bytes_max:
+            free = room.free(min(block_bytes, _EXPANSION_MAX * size))
+            room.filled_bytes += cramjam.lz4.decompress_block_into(block, free)
+        if room.left_bytes < 0:
             raise corrupt(f"the lz4 frame inflates to more than {bytes_max} bytes")
-        parts.append(part)
     if flags & _FLAG_CONTENT_CHECKSUM:
         # Java's reader steps over it without looking: the CRC of the batch covers the same bytes.
         _WORD.unpack_from(data, position)
         position += _WORD.size
     if position != len(data):
         raise corrupt(f"{len(data) - position} bytes follow the lz4 frame")
-    return b"".join(parts)
 
 
 def _read_header(data: memoryview, broken_checksum: bool) -> tuple[int, int, int]:

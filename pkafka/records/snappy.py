@@ -10,6 +10,7 @@ from typing import Final
 import cramjam
 
 from pkafka.records.errors import corrupt
+from pkafka.records.room import Room
 
 MAGIC: Final = b"\x82SNAPPY\x00"
 _HEADER: Final = MAGIC + bytes((0, 0, 0, 1, 0, 0, 0, 1))
@@ -28,19 +29,20 @@ def compress(data: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def decompress(data: memoryview, bytes_max: int) -> bytes:
-    """Inflate a raw block or a xerial stream, several streams in a row included, to at most ``bytes_max`` bytes.
+def inflate(data: memoryview, room: Room) -> None:
+    """Inflate a raw block or a xerial stream, several streams in a row included.
 
     Raises:
-        RecordError: CORRUPT_MESSAGE, the data is damaged or holds more than ``bytes_max`` bytes.
+        RecordError: CORRUPT_MESSAGE, the data is damaged or holds more than ``room`` takes.
     """
     if bytes(data[: len(MAGIC)]) != MAGIC:
-        return _decompress_block(data, bytes_max)
-    parts: list[bytes] = []
+        _inflate_block(data, room)
+        return
     position = len(_HEADER)
-    if len(data) < position:
+    end = len(data)
+    if end < position:
         raise corrupt("the snappy stream ends inside its header")
-    while position < len(data):
+    while position < end:
         try:
             length: int = _LENGTH.unpack_from(data, position)[0]
         except error:
@@ -49,21 +51,18 @@ def decompress(data: memoryview, bytes_max: int) -> bytes:
             position += len(_HEADER)
             continue
         position += _LENGTH.size
-        if length < 0 or length > len(data) - position:
-            raise corrupt(f"a snappy block of {length} bytes where {len(data) - position} are left")
-        part = _decompress_block(data[position : position + length], bytes_max)
-        bytes_max -= len(part)
-        parts.append(part)
+        if length < 0 or length > end - position:
+            raise corrupt(f"a snappy block of {length} bytes where {end - position} are left")
+        _inflate_block(data[position : position + length], room)
         position += length
-    return b"".join(parts)
 
 
-def _decompress_block(block: memoryview, bytes_max: int) -> bytes:
+def _inflate_block(block: memoryview, room: Room) -> None:
     try:
         # The size is declared in front and would be allocated before a byte is read, so it is checked first.
         size = cramjam.snappy.decompress_raw_len(block)
-        if size > bytes_max:
-            raise corrupt(f"a snappy block inflates to {size} bytes, {bytes_max} are allowed")
-        return bytes(cramjam.snappy.decompress_raw(block))
+        if size > room.left_bytes:
+            raise corrupt(f"a snappy block inflates to {size} bytes, {room.left_bytes} are allowed")
+        room.filled_bytes += cramjam.snappy.decompress_raw_into(block, room.free(size))
     except cramjam.DecompressionError as problem:
         raise corrupt(f"damaged snappy data: {problem}") from None

@@ -28,7 +28,7 @@ from pkafka.records.batch import (
 )
 from pkafka.records.builder import RecordFields, build_batch, encode_records, finish_batch
 from pkafka.records.checksum import crc32c
-from pkafka.records.compression import Codec, codec_of, decompress
+from pkafka.records.compression import Codec, codec_of, inflate
 from pkafka.records.errors import RecordError, corrupt, invalid
 from pkafka.records.loops import decode_records, walk
 from pkafka.records.reading import Record, iter_entries
@@ -313,9 +313,9 @@ def _validate_batch(
 ) -> ValidatedRecords:
     """The v2 batch that fills ``view``."""
     _check_header(header)
-    body: bytes | memoryview = view[BATCH_OVERHEAD:]
+    body = view[BATCH_OVERHEAD:]
     if source is not Codec.NONE:
-        body = decompress(source, body, bytes_max=rules.inflated_bytes_max)
+        body = inflate(source, body, bytes_max=rules.inflated_bytes_max)
     ts_min, ts_max, ts_max_index, null_keys, misplaced = walk(body, header.records_count)
     oldest, newest = header.base_timestamp + ts_min, header.base_timestamp + ts_max
     target = source if rules.codec is None else rules.codec
@@ -381,7 +381,7 @@ def _times_are_legal(oldest: int, newest: int, rules: ProduceRules, now_ms: int)
     )
 
 
-def _decode(header: BatchHeader, body: bytes | memoryview) -> list[Record]:
+def _decode(header: BatchHeader, body: memoryview) -> list[Record]:
     fixed = header.max_timestamp if header.timestamp_type else None
     records: list[Record] = decode_records(
         bytes(body), header.records_count, 0, header.base_timestamp, fixed, Record

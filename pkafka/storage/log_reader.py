@@ -12,6 +12,8 @@ from pkafka.storage.segment import Segment
 from pkafka.storage.transaction_index import AbortedTransaction
 
 _KNOWN_POSITIONS_MAX: Final = 64
+_new: Final = tuple.__new__
+"""A named tuple made by this costs half of one made by its class."""
 
 
 class LogReader:
@@ -28,9 +30,10 @@ class LogReader:
         self.leader_epochs = parts.leader_epochs
         self._segments = parts.segments
         self._active = parts.segments.last
-        # Positions in the active segment of offsets that were appended or read last: a consumer at the tail asks for
-        # exactly these. Emptied whenever positions change meaning.
-        self._positions: dict[Offset, int] = {}
+        # Positions in the active segment of offsets that were appended or read last, and the size of the batch there, 0
+        # where it was not looked at: a consumer at the tail asks for exactly these. Emptied whenever positions change
+        # meaning.
+        self._positions: dict[Offset, tuple[int, int]] = {}
 
     @property
     def size_bytes(self) -> int:
@@ -89,24 +92,25 @@ class LogReader:
         position, size = found
         length = limit - position
         if length <= bytes_max:
-            return LogRead(segment, position, length, offset)
+            return _new(LogRead, (segment, position, length, offset, False))
         if size == 0:
             size = segment.batch_size_at(position)
+            self._remember(offset, position, size)
         wanted = max(bytes_max, size) if min_one_batch else max(bytes_max, 0)
-        return LogRead(segment, position, min(length, wanted), offset, wanted < size)
+        return _new(LogRead, (segment, position, min(length, wanted), offset, wanted < size))
 
     def _find(self, segment: Segment, offset: Offset) -> tuple[int, int] | None:
         """(position, size or 0 for not looked at) of the batch with ``offset`` or the next one."""
         if segment is not self._active:
             found = segment.find(offset)
             return None if found is None else found[:2]
-        position = self._positions.get(offset)
-        if position is not None:
-            return position, 0
+        known = self._positions.get(offset)
+        if known is not None:
+            return known
         found = segment.find(offset)
         if found is None:
             return None
-        self._remember(offset, found[0])
+        self._remember(offset, found[0], found[1])
         return found[:2]
 
     def _place_of_bound(self, bound: Offset) -> tuple[Segment, int]:
@@ -171,8 +175,8 @@ class LogReader:
         """The largest epoch not above ``epoch`` that this log has, and where it ended; (-1, -1) when unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
-    def _remember(self, offset: Offset, position: int) -> None:
+    def _remember(self, offset: Offset, position: int, size: int = 0) -> None:
         positions = self._positions
         if len(positions) >= _KNOWN_POSITIONS_MAX:
             positions.clear()
-        positions[offset] = position
+        positions[offset] = (position, size)

@@ -50,9 +50,11 @@ class FetchTarget:
         self.partition = partition
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
-        self.update(
-            current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes
-        )
+        self.current_leader_epoch = current_leader_epoch
+        self.fetch_offset = fetch_offset
+        self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_offset = log_start_offset
+        self.partition_max_bytes = partition_max_bytes
 
     def update(
         self,

@@ -30,6 +30,10 @@ _FIRST_VERSION_WITH_LEADERS: Final = 16
 _READ_COMMITTED: Final = 1
 _ABOUT_LEADERS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 NO_RECORDS: Final = FileRange(-1, 0, 0)
+_HERE: Final = -1
+"""The preferred broker where the client had better go on reading from this one."""
+_new: Final = tuple.__new__
+"""A named tuple made by this costs half of one made by its class."""
 _BATCH_START: Final = struct.Struct(">qi")
 """Bytes of a batch's base offset and length; the length counts what follows them."""
 RANGES_MAX: Final = 256
@@ -152,10 +156,13 @@ def read(worker: Port, wanted: Sequence[Wanted], limits: Limits) -> list[Found]:
     at_least_one = limits.at_least_one_batch
     places_left = RANGES_MAX
     throttles = limits.follows and worker.quotas.leader.is_exceeded()
+    bound = limits.bound
     for row in wanted:
         waits = throttles and _has_to_wait(worker, row, limits.replica_id)
         try:
-            one = _read_partition(worker, row, limits, 0 if waits else bytes_left, at_least_one and not waits)
+            one = _read_partition(
+                worker, row, limits, bound, 0 if waits else bytes_left, at_least_one and not waits
+            )
         except LOG_ERRORS as error:
             code, leader = worker.disks.refused(row[0], row[1], error), None
             if code in _ABOUT_LEADERS and limits.version >= _FIRST_VERSION_WITH_LEADERS:
@@ -186,8 +193,11 @@ def _has_to_wait(worker: Port, row: Wanted, replica_id: int) -> bool:
     )
 
 
-def _read_partition(worker: Port, row: Wanted, limits: Limits, bytes_left: int, at_least_one: bool) -> Found:
+def _read_partition(
+    worker: Port, row: Wanted, limits: Limits, bound: Bound, bytes_left: int, at_least_one: bool
+) -> Found:
     topic, index, current_leader_epoch, offset, last_fetched_epoch, partition_bytes_max, topic_id, start = row
+    follows = limits.replica_id >= 0
     led = worker.partitions.led.get((topic, index))
     partition = led or _hosted(worker, topic, index, limits)
     log = partition.log
@@ -200,7 +210,7 @@ def _read_partition(worker: Port, row: Wanted, limits: Limits, bytes_left: int, 
         partition.check_epoch(current_leader_epoch)
     if led is None and not _may_follow(partition, limits):
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if limits.follows and limits.replica_id not in partition.replicas:
+    if follows and limits.replica_id not in partition.replicas:
         # A follower that knows this leader epoch comes from an assignment of which this leader will hear, says Kafka.
         knows_more = current_leader_epoch >= 0
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_more else ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -219,7 +229,6 @@ def _read_partition(worker: Port, row: Wanted, limits: Limits, bytes_left: int, 
             preferred=preferred,
             readable_end=log.high_watermark,
         )
-    bound = limits.bound
     upper_bound = bound.of(log)
     slice_ = log.read(
         offset,
@@ -227,7 +236,7 @@ def _read_partition(worker: Port, row: Wanted, limits: Limits, bytes_left: int, 
         min_one_batch=at_least_one,
         upper_bound=upper_bound,
     )
-    if limits.follows and limits.is_first_look:
+    if follows and limits.is_first_look:
         worker.progress.follower_fetched(partition, limits.replica_id, offset, start)
     records: Part = NO_RECORDS
     is_committed_only = bound is Bound.LAST_STABLE
@@ -237,20 +246,25 @@ def _read_partition(worker: Port, row: Wanted, limits: Limits, bytes_left: int, 
         slice_.first_batch_incomplete and limits.version >= FIRST_VERSION_WITH_MAX_BYTES
     ):
         fd = slice_.segment.fileno()
-        records = FileRange(fd, slice_.position, slice_.length)
+        records = _new(FileRange, (fd, slice_.position, slice_.length))
         if is_committed_only:
             aborted = [(one.producer_id, one.first_offset) for one in log.aborted_within(slice_, upper_bound)]
-    return Found(
-        0,
-        log.high_watermark,
-        log.last_stable_offset,
-        log.log_start_offset,
-        aborted,
-        records,
-        None,
-        upper_bound,
-        generation=slice_.segment.generation,
-        is_adding=limits.follows and partition.is_adding(limits.replica_id),
+    return _new(
+        Found,
+        (
+            0,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            aborted,
+            records,
+            None,
+            upper_bound,
+            _HERE,
+            slice_.segment.generation,
+            None,
+            follows and partition.is_adding(limits.replica_id),
+        ),
     )
 
 
