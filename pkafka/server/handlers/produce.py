@@ -23,7 +23,7 @@ from pkafka.protocol.hot import (
     NodeEndpoint,
     ProduceRow,
     decode_produce,
-    encode_produce_response,
+    encode_produce_answer,
 )
 from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.handlers.produce_append import (
@@ -44,7 +44,7 @@ from pkafka.server.replicas.appending import Unsafe
 from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.security.rights import Rights
 from pkafka.server.serving.connection_state import rights_at
-from pkafka.server.serving.dispatch import client_of, frame
+from pkafka.server.serving.dispatch import client_of
 from pkafka.server.transactions.questions import Vouched
 
 log = logging.getLogger(__name__)
@@ -186,11 +186,14 @@ def _answer(
     throttle_ms = _slow_down(quotas, connection, header, acks, size_bytes) if quotas.is_active else 0
     if acks != 0:
         endpoints: Sequence[NodeEndpoint] = ()
-        if header.api_version >= _FIRST_VERSION_WITH_LEADERS:
+        if header.api_version >= _FIRST_VERSION_WITH_LEADERS and (len(rows) > 1 or rows[0][8]):
             leaders = [row[8][0] for row in rows if row[8]]
             if leaders:
                 endpoints = worker.metadata.node_endpoints(leaders, connection.listener)
-        return (frame(header, encode_produce_response(header.api_version, rows, throttle_ms, endpoints)),)
+        answer = encode_produce_answer(
+            header.api_version, header.correlation_id, rows, throttle_ms, endpoints
+        )
+        return (answer,)
     failed = next((row for row in rows if row[2]), None)
     if failed is None:
         return ()
