@@ -139,9 +139,10 @@ class Log(LogReader):
                     duplicate = self._recalled(batch, error)
                 if duplicate is not None:
                     return AppendResult.of_resent(duplicate, self.log_start_offset)
-            stamp(data, batch.position, base_offset=offset, leader_epoch=leader_epoch)
-            newest = batch.max_timestamp if batch.max_timestamp > newest else newest
-            appended.append((batch.position, batch.size, last, batch.max_timestamp))
+            position, size, timestamp = batch.position, batch.size, batch.max_timestamp
+            stamp(data, position, base_offset=offset, leader_epoch=leader_epoch)
+            newest = timestamp if timestamp > newest else newest
+            appended.append((position, size, last, timestamp))
             offset = last + 1
         if not appended:
             return AppendResult(-1, -1, records.log_append_time_ms, self.log_start_offset, False)
@@ -222,9 +223,7 @@ class Log(LogReader):
         now_ms: Millis,
     ) -> None:
         segment = self._active
-        if not segment.has_room_for(len(data), end_offset - 1) or self._roll_time.is_over(
-            segment, newest, now_ms
-        ):
+        if not segment.takes(len(data), end_offset - 1, newest, now_ms, self._roll_time.limit_ms):
             segment = self._roll(first_offset, now_ms)
         self._remember(first_offset, segment.size)
         segment.append(data, appended, first_timestamp=appended[0][3])
@@ -246,10 +245,7 @@ class Log(LogReader):
         Returns:
             Whether it did.
         """
-        segment = self._active
-        if segment.has_room_for(0, self.log_end_offset) and not self._roll_time.is_over(
-            segment, now_ms, now_ms
-        ):
+        if self._active.takes(0, self.log_end_offset, now_ms, now_ms, self._roll_time.limit_ms):
             return False
         self.roll(now_ms)
         return True

@@ -4,7 +4,6 @@ import random
 
 from pkafka.model import Millis
 from pkafka.storage.config import LogConfig
-from pkafka.storage.segment import Segment
 
 
 class RollTime:
@@ -14,7 +13,7 @@ class RollTime:
         config: of the log.
     """
 
-    __slots__ = ("_limit_ms",)
+    __slots__ = ("limit_ms",)
 
     def __init__(self, config: LogConfig) -> None:
         self.draw(config)
@@ -23,8 +22,5 @@ class RollTime:
         """Draw the jitter anew, for the next segment or after a change of the configuration."""
         most = min(config.segment_jitter_ms, config.segment_ms)
         jitter_ms = random.randrange(most) if most > 0 else 0  # noqa: S311 - spreads load, guards nothing
-        self._limit_ms = config.roll_ms - jitter_ms
-
-    def is_over(self, segment: Segment, newest: Millis, now_ms: Millis) -> bool:
-        """Whether a segment is too old for a record with the timestamp ``newest``."""
-        return segment.size > 0 and segment.waited_for_roll_ms(now_ms, newest) > self._limit_ms
+        self.limit_ms: Millis = config.roll_ms - jitter_ms
+        """A segment takes no more when it is older than this."""

@@ -261,19 +261,8 @@ class Segment:
         self.size = start + length
         if self._first_timestamp is None and start == 0:
             self._first_timestamp = first_timestamp
-        if len(batches) == 1:
-            position, size, last_offset, max_timestamp = batches[0]
-            self.index_batch(start + position, size, last_offset, max_timestamp)
-            return
-        # What followers fetch under load are several batches, most of which get an entry.
-        if self._max_timestamp is None:
-            self._read_max_timestamp()  # reads the indexes
-        self.offset_index.hold_entries()
-        self.time_index.hold_entries()
         for position, size, last_offset, max_timestamp in batches:
             self.index_batch(start + position, size, last_offset, max_timestamp)
-        self.offset_index.write_held()
-        self.time_index.write_held()
 
     def index_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Note a batch that lies at ``position``; every ``index.interval.bytes`` it becomes an entry."""
@@ -286,25 +275,37 @@ class Segment:
             self._unindexed_bytes = 0
         self._unindexed_bytes += size
 
-    def has_room_for(self, size: int, last_offset: int) -> bool:
-        """Whether ``size`` bytes up to ``last_offset`` fit: bytes, index entries and relative offset."""
+    def takes(self, size: int, last_offset: int, newest: int, now_ms: int, age_max_ms: int) -> bool:
+        """Whether records may be written here, or a new segment has to begin with them.
+
+        Args:
+            size: in bytes; there has to be room for them, and for their index entries.
+            last_offset: of the records, which the indexes have to reach.
+            newest: their largest timestamp.
+            now_ms: the wall clock.
+            age_max_ms: older than this, nothing is written here any more, except when there is nothing yet.
+        """
         if not self._index_loaded:
             self.load_indexes()
-        return (
-            self.size <= self._config.segment_bytes - size
-            and last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
-            and self.offset_index.entries < self.offset_index.entries_max
-            and self.time_index.entries < self.time_index.entries_max - 1
-        )
+        held = self.size
+        if (
+            held > self._config.segment_bytes - size
+            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+            or self.offset_index.entries >= self.offset_index.entries_max
+            or self.time_index.entries >= self.time_index.entries_max - 1
+        ):
+            return False
+        if not held:
+            return True
+        first = self._first_timestamp
+        if first is None:
+            first = self.first_timestamp
+        # By the records' own time where they have any, else by the clock.
+        return (newest - first if first >= 0 else now_ms - self._created_ms) <= age_max_ms
 
     def _is_in_reach(self, offset: int) -> bool:
         """Whether an index entry can hold it; old segments with others go on without, until recovery splits them."""
         return offset - self.base_offset <= RELATIVE_OFFSET_MAX
-
-    def waited_for_roll_ms(self, now_ms: int, timestamp: int) -> int:
-        """The age by which a segment rolls: ``timestamp`` of new data minus its first one, or by the clock."""
-        first = self.first_timestamp
-        return timestamp - first if first >= 0 else now_ms - self._created_ms
 
     @property
     def first_timestamp(self) -> int:
@@ -384,6 +385,8 @@ class Segment:
 
     def duplicate_descriptors(self) -> list[int]:
         """Descriptors of the files that hold data, for a flush in another thread, which closes them."""
+        self.offset_index.write_held()
+        self.time_index.write_held()
         descriptors = [os.dup(self.fileno())]
         for path in self.paths[1:]:
             try:
@@ -503,8 +506,6 @@ class Segment:
         """Empty all indexes; :meth:`index_batch` for every batch and :meth:`end_rebuild` follow."""
         self.offset_index.create(max(self._config.segment_index_bytes, 12))
         self.time_index.create(max(self._config.segment_index_bytes, 12))
-        self.offset_index.hold_entries()
-        self.time_index.hold_entries()
         self.transaction_index.reset()
         self._index_loaded = True
         self._max_timestamp = NO_TIMESTAMP

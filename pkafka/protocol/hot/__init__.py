@@ -14,7 +14,13 @@ from pkafka.protocol.hot.fetch import (
     encode_fetch_response,
 )
 from pkafka.protocol.hot.parts import CurrentLeader, NodeEndpoint
-from pkafka.protocol.hot.produce import ProducedRow, ProduceRow, decode_produce, encode_produce_response
+from pkafka.protocol.hot.produce import (
+    ProducedRow,
+    ProduceRow,
+    decode_produce,
+    encode_produce_answer,
+    encode_produce_response,
+)
 
 __all__ = [
     "CurrentLeader",
@@ -27,5 +33,6 @@ __all__ = [
     "decode_fetch",
     "decode_produce",
     "encode_fetch_response",
+    "encode_produce_answer",
     "encode_produce_response",
 ]

@@ -14,7 +14,6 @@ from pkafka.protocol.hot.parts import (
     by_topic,
     check_count,
     compact_size,
-    guarded,
     put_endpoints,
     put_leader,
     put_text,
@@ -38,6 +37,8 @@ _HII: Final = Struct(">hii")
 _II: Final = Struct(">ii")
 _IB: Final = Struct(">iB")
 _START: Final = Struct(">BhiB")
+_ONE_START: Final = Struct(">BhiBB")
+_ONE_PARTITION: Final = Struct(">BiB")
 
 
 def decode_produce(
@@ -51,7 +52,14 @@ def decode_produce(
     Raises:
         ProtocolError: the frame is no such request.
     """
-    return guarded("Produce", _produce_flexible if version >= 9 else _produce_plain, frame, position, version)
+    try:
+        if version >= 9:
+            return _one_flexible(frame, position) or _produce_flexible(frame, position)
+        return _produce_plain(frame, position, version)
+    except (StructError, IndexError) as error:
+        raise ProtocolError(f"Produce v{version} is cut short") from error
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"Produce v{version} holds a string that is not UTF-8") from error
 
 
 def _produce_plain(
@@ -90,9 +98,30 @@ def _produce_plain(
     return transactional_id, acks, timeout_ms, rows
 
 
-def _produce_flexible(
-    frame: Buffer, position: int, version: int
-) -> tuple[str | None, int, int, list[ProduceRow]]:
+def _one_flexible(frame: Buffer, position: int) -> tuple[None, int, int, list[ProduceRow]] | None:
+    """Read the body that most requests have: one record set, no transactional id, no tags; None for any other."""
+    size, acks, timeout_ms, topics, name_bytes = _ONE_START.unpack_from(frame, position)
+    position += _ONE_START.size
+    if size or topics != 2 or not 0 < name_bytes < 128:
+        return None
+    limit = len(frame)
+    end = position + name_bytes - 1
+    if end + _ONE_PARTITION.size > limit:
+        return None
+    partitions, partition, size = _ONE_PARTITION.unpack_from(frame, end)
+    if partitions != 2 or not size:
+        return None
+    topic = str(frame[position:end], "utf-8")
+    position = end + _ONE_PARTITION.size
+    if size > 127:
+        size, position = rest_of_uvarint(frame, position, size)
+    end = position + size - 1
+    if end + 3 > limit or frame[end] or frame[end + 1] or frame[end + 2]:
+        return None
+    return None, acks, timeout_ms, [(topic, partition, memoryview(frame)[position:end])]
+
+
+def _produce_flexible(frame: Buffer, position: int) -> tuple[str | None, int, int, list[ProduceRow]]:
     view, limit = memoryview(frame), len(frame)
     rows: list[ProduceRow] = []
     transactional_id = None
@@ -140,11 +169,62 @@ _PRODUCED_5: Final = Struct(">ihqqq")
 # Most partitions have no errors: an empty array and a null message (and an empty tag section) come with the numbers.
 _PRODUCED_8: Final = Struct(">ihqqqih")
 _PRODUCED_9: Final = Struct(">ihqqqBBB")
-# A whole response for one partition: counts, name and numbers, up to throttle time and tags.
-_ONE_8: Final = b"\x00\x00\x00\x01\x00%c%b%b"
-_ONE_PRODUCED_8: Final = Struct(">iihqqqihi")
-_ONE_9: Final = b"\x02%c%b\x02%b"
-_ONE_PRODUCED_9: Final = Struct(">ihqqqBBBBiB")
+# A whole answer for one partition: size, header and counts; the name; numbers, up to throttle time and tags.
+_ONE_START_8: Final = Struct(">iiih")
+_ONE_END_8: Final = Struct(">iihqqqihi")
+_ONE_START_9: Final = Struct(">iiBBB")
+_ONE_END_9: Final = Struct(">BihqqqBBBBiB")
+_SIZE_CORRELATION: Final = Struct(">ii")
+_SIZE_CORRELATION_TAGS: Final = Struct(">iib")
+
+
+def encode_produce_answer(
+    version: int,
+    correlation_id: int,
+    rows: Sequence[ProducedRow],
+    throttle_ms: int,
+    endpoints: Sequence[NodeEndpoint] = (),
+) -> bytes:
+    """The whole answer to a Produce request: length prefix, response header and :func:`encode_produce_response`."""
+    if len(rows) == 1 and version >= 8 and not endpoints:
+        topic, partition, code, base_offset, append_time_ms, start_offset, errors, message, leader = rows[0]
+        if not errors and message is None and leader is None:
+            # What a busy producer gets: everything but the topic's name is of a fixed size.
+            name = topic.encode()
+            size = len(name)
+            try:
+                if version < 9:
+                    end = _ONE_END_8.pack(
+                        1, partition, code, base_offset, append_time_ms, start_offset, 0, -1, throttle_ms
+                    )
+                    return _ONE_START_8.pack(size + _ONE_BYTES_8, correlation_id, 1, size) + name + end
+                if size < 127:
+                    end = _ONE_END_9.pack(
+                        2,
+                        partition,
+                        code,
+                        base_offset,
+                        append_time_ms,
+                        start_offset,
+                        1,
+                        0,
+                        0,
+                        0,
+                        throttle_ms,
+                        0,
+                    )
+                    return _ONE_START_9.pack(size + _ONE_BYTES_9, correlation_id, 0, 2, size + 1) + name + end
+            except StructError as error:
+                raise ValueError(f"Produce response v{version}: {error}") from error
+    body = encode_produce_response(version, rows, throttle_ms, endpoints)
+    if version >= 9:
+        return _SIZE_CORRELATION_TAGS.pack(len(body) + 5, correlation_id, 0) + body
+    return _SIZE_CORRELATION.pack(len(body) + 4, correlation_id) + body
+
+
+_ONE_BYTES_8: Final = _ONE_START_8.size - 4 + _ONE_END_8.size
+_ONE_BYTES_9: Final = _ONE_START_9.size - 4 + _ONE_END_9.size
+"""Of such an answer behind its length prefix, the name apart."""
 
 
 def encode_produce_response(
@@ -162,22 +242,6 @@ def encode_produce_response(
         ValueError: a number or a string does not fit into its field.
     """
     flexible = version >= 9
-    if len(rows) == 1 and version >= 8:
-        topic, partition, code, base_offset, append_time_ms, start_offset, errors, message, leader = rows[0]
-        raw = topic.encode()
-        if not errors and message is None and leader is None and not endpoints and len(raw) < 127:
-            # What a busy producer gets: everything behind the topic's name is of a fixed size.
-            numbers = (partition, code, base_offset, append_time_ms, start_offset)
-            try:
-                if flexible:
-                    return _ONE_9 % (
-                        len(raw) + 1,
-                        raw,
-                        _ONE_PRODUCED_9.pack(*numbers, 1, 0, 0, 0, throttle_ms, 0),
-                    )
-                return _ONE_8 % (len(raw), raw, _ONE_PRODUCED_8.pack(1, *numbers, 0, -1, throttle_ms))
-            except StructError as error:
-                raise ValueError(f"Produce response v{version}: {error}") from error
     topics = by_topic(rows)
     out = bytearray(uvarint(len(topics) + 1) if flexible else _I.pack(len(topics)))
     try:

@@ -9,8 +9,9 @@ of a transaction in a partition wait for the transaction's coordinator.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Final, TypeAlias
 
 from pkafka.errors import ErrorCode, PkafkaError
@@ -19,13 +20,11 @@ from pkafka.net.buffers import Lease
 from pkafka.net.connection import Detach, LaterAnswer, ServerConnection
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot import (
-    CurrentLeader,
-    NodeEndpoint,
     ProduceRow,
     decode_produce,
-    encode_produce_response,
 )
 from pkafka.security.acl import Operation, ResourceType
+from pkafka.server.handlers.produce_answer import answer_now, answer_to, unanswered, when_safe
 from pkafka.server.handlers.produce_append import (
     Outcome,
     Port,
@@ -38,13 +37,17 @@ from pkafka.server.handlers.produce_append import (
     refusal_of,
     vouched_for,
 )
+from pkafka.server.handlers.produce_forwarding import (
+    COPIED_BYTES_MAX,
+    FORWARD,
+    Forwarded,
+    forwarded_handler,
+)
+from pkafka.server.handlers.produce_frames import Order, pack_order, pack_rows, unpack_order, unpack_rows
 from pkafka.server.ipc.peer import Blob, Handler, LaterReply, PeerLate, Reply
-from pkafka.server.limits.client_quotas import ClientQuotas
 from pkafka.server.replicas.appending import Unsafe
-from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.security.rights import Rights
 from pkafka.server.serving.connection_state import rights_at
-from pkafka.server.serving.dispatch import client_of, frame
 from pkafka.server.transactions.questions import Vouched
 
 log = logging.getLogger(__name__)
@@ -58,19 +61,10 @@ _REFUSED: Final = frozenset(
     }
 )
 """Errors of records that are not in the log and that their producer sends again."""
-# What the two words below say are plain rows: this path, the hottest between workers, makes no object for a request.
 _Words: TypeAlias = Sequence[Vouched] | None
-_FromBlob: TypeAlias = tuple[int, int, int, str | None, str | None, _Words, list[tuple[str, int, int]]]
-"""Version, acks, time-out in ms, client id, transactional id, and a word of its coordinator for each set, if the worker
-that asks is the coordinator; topic, partition and size of each set of the blob."""
-_FromArena: TypeAlias = tuple[int, int, int, str | None, str | None, _Words, list[tuple[str, int, int, int]]]
-"""The same; topic, partition, place and size of each set in the arena of the worker that asks."""
-_IN_BLOB: Final = "produce"
-"""The operation by which a worker appends records that travel with the frame."""
-_IN_ARENA: Final = "produce_from"
-"""The same for records that lie in the arena of the worker that received them."""
+_APPEND: Final = "produce"
+"""The packed operation by which a worker appends records that another one has received, see produce_frames."""
 
-_FIRST_VERSION_WITH_LEADERS: Final = 10
 _NO_ROW: Final[Row] = ("", -1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, [], None, None)
 
 
@@ -93,45 +87,80 @@ def handle(
         if refusal is not None:
             code, message = refusal
             rows = [failed(*part[:2], code, message=message) for part in parts]
-            return _answer_now(worker, connection, header, acks, rows, len(frame))
+            return answer_now(worker, connection, header, acks, rows, len(frame))
     else:
         transactional_id = None
-    refused = _refused_before(connection) if connection.has_refused else None
-    if rights is not None:
-        denied = _denied(rights, parts)
-        if denied:
-            refused = {**(refused or {}), **denied}
+    refused = None
+    if connection.has_refused or rights is not None:
+        refused = _refused_at_once(connection, rights, parts)
     if len(parts) == 1 and not refused:
         # Most requests of a busy producer take this way.
         topic, partition, data = parts[0]
         if (topic, partition) in worker.partitions.led:
-            outcome = None
+            appended = None
             if transactional_id is None:
-                outcome = append(worker, topic, partition, data, version, acks, header.client_id)
-                row, unsafe = outcome
+                appended = append(worker, topic, partition, data, version, acks, header.client_id)
+                row, unsafe = appended
                 if unsafe is None and not row[2]:
-                    return _answer_now(worker, connection, header, acks, [row], len(frame))
+                    return answer_now(worker, connection, header, acks, [row], len(frame))
             gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts, len(frame))
-            if outcome is None:
+            if appended is None:
                 gathering.append_own(0, transactional_id)
             else:
-                gathering.take_own(0, outcome)
+                gathering.take_own(0, appended)
             return gathering.wait()
-    detach = None if refused else _handed_over(worker, connection, parts)
-    if detach is not None:
-        return detach
+    elsewhere = None
+    if not refused:
+        may_be_forwarded = transactional_id is None and acks != 0
+        elsewhere = _elsewhere(worker, connection, header, parts, frame if may_be_forwarded else None)
+    if elsewhere is not None:
+        return elsewhere
     gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts, len(frame))
     for number in gathering.forward_others(transactional_id, refused or {}):
         gathering.append_own(number, transactional_id)
     return gathering.wait()
 
 
-def _handed_over(worker: Port, connection: ServerConnection, parts: Sequence[ProduceRow]) -> Detach | None:
-    """Move the connection to the worker that owns all partitions of the request, where that pays."""
-    foreign = worker.peers.foreign_owner([(topic, partition) for topic, partition, _data in parts])
-    if foreign is None or connection.has_answers_due:
+def _elsewhere(
+    worker: Port,
+    connection: ServerConnection,
+    header: RequestHeader,
+    parts: Sequence[ProduceRow],
+    frame: memoryview | None,
+) -> Detach | Forwarded | None:
+    """Have another worker answer the whole request when it owns all partitions of it.
+
+    Args:
+        frame: the request; None when it may not be forwarded.
+
+    Returns:
+        None when this worker has to answer.
+    """
+    if len(parts) == 1:
+        topic, partition, _data = parts[0]
+        owner = worker.partitions.owner(topic, partition)
+        foreign = owner if owner != worker.peers.index else None
+    else:
+        foreign = worker.peers.foreign_owner([(topic, partition) for topic, partition, _data in parts])
+    if foreign is None:
         return None
-    return worker.clients.hand_over(connection, foreign)
+    if not connection.has_answers_due:
+        detach = worker.clients.hand_over(connection, foreign)
+        if detach is not None:
+            return detach
+    peer = worker.peers.others.get(foreign)
+    if frame is None or len(parts) > 1 or peer is None or worker.client_quotas.is_active:
+        return None
+    return Forwarded(worker, connection, header, parts[0]).by(peer, frame)
+
+
+def _refused_at_once(
+    connection: ServerConnection, rights: Rights | None, parts: Sequence[ProduceRow]
+) -> Mapping[tuple[str, int], Row] | None:
+    """The partitions that are refused whatever the records are, with the rows that say so."""
+    refused = _refused_before(connection) if connection.has_refused else None
+    denied = None if rights is None else _denied(rights, parts)
+    return {**(refused or {}), **denied} if denied else refused
 
 
 def _denied(rights: Rights, parts: Sequence[ProduceRow]) -> dict[tuple[str, int], Row] | None:
@@ -158,73 +187,12 @@ def _refused_before(connection: ServerConnection) -> dict[tuple[str, int], Row]:
     refused = {
         (row[0], row[1]): row
         for later in connection.answers_due
-        if isinstance(later, _Gathering)
+        if isinstance(later, _Gathering | Forwarded)
         for row in later.rows
         if row[2] in _REFUSED
     }
     connection.has_refused = bool(refused)
     return refused
-
-
-def _answer(
-    worker: Port,
-    connection: ServerConnection,
-    header: RequestHeader,
-    acks: int,
-    rows: Sequence[Row],
-    size_bytes: int,
-) -> Answer | None:
-    """Make the answer.
-
-    Args:
-        size_bytes: of the request, for the quotas of its client.
-
-    Returns:
-        None when the connection is to be closed instead.
-    """
-    quotas = worker.client_quotas
-    throttle_ms = _slow_down(quotas, connection, header, acks, size_bytes) if quotas.is_active else 0
-    if acks != 0:
-        endpoints: Sequence[NodeEndpoint] = ()
-        if header.api_version >= _FIRST_VERSION_WITH_LEADERS:
-            leaders = [row[8][0] for row in rows if row[8]]
-            if leaders:
-                endpoints = worker.metadata.node_endpoints(leaders, connection.listener)
-        return (frame(header, encode_produce_response(header.api_version, rows, throttle_ms, endpoints)),)
-    failed = next((row for row in rows if row[2]), None)
-    if failed is None:
-        return ()
-    # A client with acks=0 expects no answer: a closed connection is the only signal (KafkaApis.handleProduceRequest).
-    log.info("Closing the connection of %s: acks=0 and %s", connection.peer_host, ErrorCode(failed[2]).name)
-    return None
-
-
-def _slow_down(
-    quotas: ClientQuotas, connection: ServerConnection, header: RequestHeader, acks: int, size_bytes: int
-) -> int:
-    """Note what a client has sent; returns for how many ms nothing more is read of this connection."""
-    client = client_of(connection, header)
-    throttle_ms = quotas.produced(*client, size_bytes)
-    if acks != 0:  # Kafka does not hold the time of requests against clients that expect no answer
-        throttle_ms = max(throttle_ms, quotas.served(*client, 0))
-    if throttle_ms:
-        connection.pause(throttle_ms / 1000)
-    return throttle_ms
-
-
-def _answer_now(
-    worker: Port,
-    connection: ServerConnection,
-    header: RequestHeader,
-    acks: int,
-    rows: Sequence[Row],
-    size_bytes: int,
-) -> Answer:
-    answer = _answer(worker, connection, header, acks, rows, size_bytes)
-    if answer is None:
-        connection.close()
-        return ()
-    return answer
 
 
 class _Gathering(LaterAnswer):
@@ -338,7 +306,7 @@ class _Gathering(LaterAnswer):
         if unsafe is None:
             self._share_is_there()
         else:
-            _when_safe(self._worker, self.rows, [unsafe], self._timeout_ms, self._share_is_there)
+            when_safe(self._worker, self.rows, [unsafe], self._timeout_ms, self._share_is_there)
 
     def _note(self, number: int, row: Row) -> None:
         self.rows[number] = row
@@ -352,53 +320,43 @@ class _Gathering(LaterAnswer):
         self._missing += 1
         peer = self._worker.peers.others.get(owner)
         if peer is None:
-            self._fail(numbers, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._take(numbers, [unanswered(*part[:2], None) for part in parts])
             return
         self._readers += 1
         is_answered = False
 
         def answered(reply: Reply | None, error: PkafkaError | None) -> None:
             nonlocal is_answered
-            if not isinstance(error, PeerLate):
+            if reply is not None or not isinstance(error, PeerLate):
                 self._has_read()
             if is_answered:
                 return
             is_answered = True
             if reply is not None:
-                self._take(numbers, reply[0])
-            elif isinstance(error, PeerLate):
-                self._fail(numbers, ErrorCode.REQUEST_TIMED_OUT)
+                self._take(numbers, unpack_rows(reply[0], [part[:2] for part in parts]))
             else:
-                # The owner died with these records in hand: they may or may not be in the log; a retry finds out.
-                self._fail(numbers, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._take(numbers, [unanswered(*part[:2], error) for part in parts])
 
-        places = self._places(sets)
+        places = None if sum(map(len, sets)) <= COPIED_BYTES_MAX else self._places(sets)
+        in_arena = places is not None
+        if places is None:
+            places = list(accumulate((len(data) for data in sets[:-1]), initial=0))
         header = self._header
-        words = None if self._words is None else [self._words[number] for number in numbers]
-        terms = (
+        order = Order(
             header.api_version,
             self._acks,
             self._timeout_ms,
             header.client_id,
             transactional_id,
-            words,
+            None if self._words is None else [self._words[number] for number in numbers],
+            in_arena,
+            [
+                (topic, partition, place, len(data))
+                for (topic, partition, _), data, place in zip(parts, sets, places, strict=True)
+            ],
         )
-        named = zip(parts, sets, strict=True)
-        if places is None:
-            from_blob: _FromBlob = (
-                *terms,
-                [(topic, partition, len(data)) for (topic, partition, _), data in named],
-            )
-            peer.call_back(_IN_BLOB, from_blob, sets[0] if len(sets) == 1 else b"".join(sets), answered)
-        else:
-            from_arena: _FromArena = (
-                *terms,
-                [
-                    (topic, partition, place, len(data))
-                    for ((topic, partition, _), data), place in zip(named, places, strict=True)
-                ],
-            )
-            peer.call_back(_IN_ARENA, from_arena, b"", answered)
+        blob = b"" if in_arena else sets[0] if len(sets) == 1 else b"".join(sets)
+        peer.call_packed(_APPEND, pack_order(order), blob, answered)
 
     def _places(self, sets: Sequence[Blob]) -> list[int] | None:
         """Find the record sets in this worker's arena, and keep them there until all workers have answered.
@@ -420,9 +378,6 @@ class _Gathering(LaterAnswer):
             self._held.release()
             self._held = None
 
-    def _fail(self, numbers: Sequence[int], code: ErrorCode) -> None:
-        self._take(numbers, [failed(*self._parts[number][:2], code) for number in numbers])
-
     def _take(self, numbers: Sequence[int], answers: Sequence[Row]) -> None:
         for number, answer in zip(numbers, answers, strict=True):
             self._note(number, answer)
@@ -431,7 +386,7 @@ class _Gathering(LaterAnswer):
     def _share_is_there(self) -> None:
         self._missing -= 1
         if not self._missing and self._waiting and not self._client.closed:
-            all_together = _answer(
+            all_together = answer_to(
                 self._worker, self._client, self._header, self._acks, self.rows, self._size_bytes
             )
             if all_together is None:
@@ -443,15 +398,13 @@ class _Gathering(LaterAnswer):
         """Return the answer when all rows are there, else this object."""
         if self._unsafe:
             self._missing += 1
-            _when_safe(self._worker, self.rows, self._unsafe, self._timeout_ms, self._share_is_there)
+            when_safe(self._worker, self.rows, self._unsafe, self._timeout_ms, self._share_is_there)
         self._has_read()
         self._missing -= 1
         self._waiting = self._missing > 0
         if self._waiting:
             return self
-        answer = _answer_now(
-            self._worker, self._client, self._header, self._acks, self.rows, self._size_bytes
-        )
+        answer = answer_now(self._worker, self._client, self._header, self._acks, self.rows, self._size_bytes)
         if not (self._client.has_refused and self._client.has_answers_due):
             return answer
         # Until the answers before this one are sent, later requests see in its rows what was refused.
@@ -459,48 +412,14 @@ class _Gathering(LaterAnswer):
         return self
 
 
-def _when_safe(
-    worker: Port, rows: list[Row], unsafe: Sequence[Unsafe], timeout_ms: int, done: Callable[[], None]
-) -> None:
-    """Call back when the appended records are as safe as the producer wants; rows that are not become errors."""
-
-    def safe(codes: Mapping[PartitionKey, ErrorCode]) -> None:
-        _note_failures(rows, codes, worker.lookup.current_leader)
-        done()
-
-    worker.appending.when_safe(unsafe, safe, timeout_ms=timeout_ms)
-
-
-def _note_failures(
-    rows: list[Row],
-    codes: Mapping[PartitionKey, ErrorCode],
-    leader_of: Callable[[str, int], CurrentLeader | None],
-) -> None:
-    """Put errors into the rows of appended records.
-
-    Records that are in the log, but less safe than asked for, keep their offset in the row, beside the error.
-    """
-    if not any(codes.values()):
-        return
-    for number, row in enumerate(rows):
-        code = codes.get((row[0], row[1]), ErrorCode.NONE)
-        if code and not row[2]:
-            moved = code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-            leader = leader_of(row[0], row[1]) if moved else None
-            if code == ErrorCode.KAFKA_STORAGE_ERROR:
-                rows[number] = failed(row[0], row[1], code)
-            else:
-                rows[number] = (*row[:2], code, *row[3:8], leader)
-
-
-def _safe_rows(worker: Port, outcomes: Sequence[Outcome], timeout_ms: int) -> list[Row] | LaterReply:
-    """Return the rows for another worker, later where a flush or replicas have to be waited for."""
+def _safe_rows(worker: Port, outcomes: Sequence[Outcome], timeout_ms: int) -> bytes | LaterReply:
+    """Return the packed rows for another worker, later where a flush or replicas have to be waited for."""
     rows = [row for row, _unsafe in outcomes]
     unsafe = [one for _row, one in outcomes if one is not None]
     if not unsafe:
-        return rows
+        return pack_rows(rows)
     later = LaterReply()
-    _when_safe(worker, rows, unsafe, timeout_ms, lambda: later.give(rows))
+    when_safe(worker, rows, unsafe, timeout_ms, lambda: later.give(pack_rows(rows)))
     return later
 
 
@@ -512,7 +431,7 @@ def _rows_in_transaction(
     terms: Terms,
     timeout_ms: int,
 ) -> LaterReply:
-    """Append record sets for another worker's client, and give the rows once all transactions are verified."""
+    """Append record sets for another worker's client, and give the packed rows once all transactions are verified."""
     later = LaterReply()
     rows = [_NO_ROW] * len(sets)
     unsafe: list[Unsafe] = []
@@ -522,14 +441,14 @@ def _rows_in_transaction(
         nonlocal missing
         missing -= 1
         if not missing:
-            later.give(rows)
+            later.give(pack_rows(rows))
 
     def take_later(number: int, outcome: Outcome) -> None:
         rows[number], waits = outcome
         if waits is None:
             share_is_there()
         else:
-            _when_safe(worker, rows, [waits], timeout_ms, share_is_there)
+            when_safe(worker, rows, [waits], timeout_ms, share_is_there)
 
     for number, part in enumerate(sets):
         word = None if words is None else words[number]
@@ -544,39 +463,33 @@ def _rows_in_transaction(
             unsafe.append(waits)
     if unsafe:
         missing += 1
-        _when_safe(worker, rows, unsafe, timeout_ms, share_is_there)
+        when_safe(worker, rows, unsafe, timeout_ms, share_is_there)
     share_is_there()
     return later
 
 
-def _serve_arena(worker: Port, order: _FromArena, arena: memoryview) -> list[Row] | LaterReply:
-    """Append records for this worker's partitions from the arena of the worker that received them."""
-    version, acks, timeout_ms, client_id, transactional_id, words, parts = order
+def _serve(worker: Port, data: memoryview, blob: memoryview, arena: memoryview | None) -> bytes | LaterReply:
+    """Append records for this worker's partitions that another worker has received.
+
+    Args:
+        data: the packed order.
+        blob: of its frame.
+        arena: of the worker that received them; None where it has none.
+    """
+    order = unpack_order(data)
+    version, acks, timeout_ms, client_id, transactional_id, words, in_arena, parts = order
+    memory = blob
+    if in_arena:
+        assert arena is not None, "it was lent before the first order"
+        memory = arena
     if transactional_id is not None:
-        sets = [(topic, partition, arena[place : place + size]) for topic, partition, place, size in parts]
-        return _rows_in_transaction(
-            worker, transactional_id, words, sets, Terms(version, acks, client_id), timeout_ms
-        )
+        sets = [(topic, partition, memory[place : place + size]) for topic, partition, place, size in parts]
+        terms = Terms(version, acks, client_id)
+        return _rows_in_transaction(worker, transactional_id, words, sets, terms, timeout_ms)
     outcomes = [
-        append(worker, topic, partition, arena[place : place + size], version, acks, client_id)
+        append(worker, topic, partition, memory[place : place + size], version, acks, client_id)
         for topic, partition, place, size in parts
     ]
-    return _safe_rows(worker, outcomes, timeout_ms)
-
-
-def _serve_blob(worker: Port, order: _FromBlob, blob: memoryview) -> list[Row] | LaterReply:
-    """Append records for this worker's partitions that another worker received and sent as a blob."""
-    version, acks, timeout_ms, client_id, transactional_id, words, parts = order
-    sets: list[ProduceRow] = []
-    position = 0
-    for topic, partition, size in parts:
-        sets.append((topic, partition, blob[position : position + size]))
-        position += size
-    if transactional_id is not None:
-        return _rows_in_transaction(
-            worker, transactional_id, words, sets, Terms(version, acks, client_id), timeout_ms
-        )
-    outcomes = [append(worker, *one, version, acks, client_id) for one in sets]
     return _safe_rows(worker, outcomes, timeout_ms)
 
 
@@ -584,6 +497,6 @@ def operations(worker: Port) -> dict[str, Handler]:
     """What other workers may ask of this one: to append records to its partitions."""
     arenas = worker.peers.arenas
     return {
-        _IN_BLOB: lambda _peer, payload, blob, _fds: _serve_blob(worker, payload, blob),
-        _IN_ARENA: lambda peer, payload, _blob, _fds: _serve_arena(worker, payload, arenas[peer.index]),
+        _APPEND: lambda peer, payload, blob, _fds: _serve(worker, payload, blob, arenas.get(peer.index)),
+        FORWARD: forwarded_handler(worker),
     }

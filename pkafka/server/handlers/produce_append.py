@@ -39,6 +39,7 @@ from pkafka.server.transactions.transaction import Producer
 from pkafka.server.transactions.verification import Verifier
 
 ACKS_ALL: Final = -1
+_ACKS: Final = (0, 1, ACKS_ALL)
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 _MAGIC_V2: Final = 2
 _FLAGS_POSITION: Final = ATTRIBUTES_POSITION + 1
@@ -134,7 +135,8 @@ def append(
         return _not_here(worker, topic, partition), None
     try:
         worker.metrics.produce(topic)
-        _check_may_append(found, acks, client_id)
+        if acks not in _ACKS or topic in INTERNAL_TOPICS or found.log.config.min_insync_replicas > 1:
+            _check_may_append(found, acks, client_id)
         now_ms = worker.clock.now_ms()
         records = validate(data if data is not None else b"", found.rules(version), now_ms=now_ms)
         result, unsafe = worker.appending.append(found, records, needs_all=acks == ACKS_ALL, now_ms=now_ms)
@@ -308,7 +310,7 @@ def _refused(partition: Partition, error: ApiError) -> Row:
 
 
 def _check_may_append(partition: Partition, acks: int, client_id: str | None) -> None:
-    if acks not in (0, 1, ACKS_ALL):
+    if acks not in _ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if partition.topic in INTERNAL_TOPICS and client_id != _ADMIN_CLIENT_ID:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)

@@ -2,7 +2,8 @@
 
 A frame is ``u32 header bytes | u32 blob bytes | header | blob``; the header is msgpack
 ``[kind, call id, operation, payload, number of descriptors]`` and the blob travels unencoded, so that record batches
-are never walked by a serializer. Open files go along by SCM_RIGHTS.
+are never walked by a serializer. Open files go along by SCM_RIGHTS. The operations that workers ask of each other all
+the time have packed headers (:mod:`pkafka.server.ipc.packed`), which are given to their handlers as they are.
 
 The blob that a handler gets is a view into a buffer that the next read overwrites: a handler that needs it after its
 first suspension copies it. A blob given to :meth:`Peer.call` or :meth:`Peer.note` is sent or copied before they return.
@@ -23,6 +24,7 @@ import msgpack
 
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.net.together import Together
+from pkafka.server.ipc import packed
 
 log = logging.getLogger(__name__)
 
@@ -189,6 +191,24 @@ class Peer:
         self._calls[self._next_call] = answered
         self._send(_CALL, self._next_call, operation, payload, blob, ())
 
+    def call_packed(self, operation: str, header: bytes, blob: Blob, answered: ReplyCallback) -> None:
+        """As :meth:`call_back`, for one of :data:`packed.OPERATIONS`; the reply's payload is what the other has packed.
+
+        It is a view, as the blob that a handler gets.
+        """
+        if self.gone or self.late:
+            answered(None, PeerGone(self.name))
+            return
+        self._next_call += 1
+        self._calls[self._next_call] = answered
+        start = packed.START.pack(
+            packed.MARK | packed.HEADER.size + len(header),
+            len(blob),
+            packed.NUMBER_OF[operation],
+            self._next_call,
+        )
+        self._send_frame(start + header, blob, ())
+
     def note(
         self, operation: str, payload: Payload = None, blob: Blob = NO_BLOB, fds: Sequence[int] = ()
     ) -> None:
@@ -200,7 +220,10 @@ class Peer:
         self, kind: int, call_id: int, operation: str, payload: Payload, blob: Blob, fds: Sequence[int]
     ) -> None:
         header = _pack([kind, call_id, operation, payload, len(fds)])
-        prefix = _PREFIX.pack(len(header), len(blob)) + header
+        self._send_frame(_PREFIX.pack(len(header), len(blob)) + header, blob, fds)
+
+    def _send_frame(self, prefix: bytes, blob: Blob, fds: Sequence[int]) -> None:
+        """Send, or gather, a frame: its ``prefix`` up to the end of its header, and its blob."""
         if self._together.is_open and not fds and len(blob) <= _GATHERED_BLOB_BYTES_MAX:
             if not self._gathered:
                 self._together.add(self._send_gathered)
@@ -311,6 +334,8 @@ class Peer:
     def _deliver_frames(self) -> None:
         while not self.gone and self._end - self._start >= _PREFIX.size:
             header_bytes, blob_bytes = _PREFIX.unpack_from(self._buffer, self._start)
+            is_packed = header_bytes & packed.MARK
+            header_bytes ^= is_packed
             size = _PREFIX.size + header_bytes + blob_bytes
             if self._end - self._start < size:
                 if size > len(self._buffer):
@@ -318,6 +343,9 @@ class Peer:
                 break
             at = self._start + _PREFIX.size
             self._start += size
+            if is_packed:
+                self._deliver_packed(at, header_bytes, blob_bytes)
+                continue
             kind, call_id, operation, payload, fd_count = msgpack.unpackb(
                 self._view[at : at + header_bytes], strict_map_key=False, use_list=True
             )
@@ -371,7 +399,30 @@ class Peer:
     ) -> None:
         if kind in (_REPLY, _ERROR):
             self._take_reply(kind, call_id, payload, blob, fds)
+        else:
+            self._serve(call_id, operation, payload, blob, fds, self._answer)
+
+    def _deliver_packed(self, at: int, header_bytes: int, blob_bytes: int) -> None:
+        operation, call_id = packed.HEADER.unpack_from(self._buffer, at)
+        end = at + header_bytes
+        header = self._view[at + packed.HEADER.size : end]
+        if operation == packed.ANSWER:
+            waiting = self._calls.pop(call_id, None)
+            if waiting is not None:
+                self._resolve(waiting, (header, NO_BLOB, ()), None)
             return
+        blob = self._view[end : end + blob_bytes]
+        self._serve(call_id, packed.OPERATIONS[operation], header, blob, [], self._answer_packed)
+
+    def _serve(
+        self,
+        call_id: int,
+        operation: str,
+        payload: Payload,
+        blob: memoryview,
+        fds: list[int],
+        answer_by: Callable[[int, Any], None],
+    ) -> None:
         try:
             answer = self._handlers[operation](self, payload, blob, fds)
         except ApiError as error:
@@ -388,15 +439,17 @@ class Peer:
             log.exception("operation %s asked for by %s failed", operation, self.name)
             self._send_error(call_id, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
             return
-        if type(answer) is LaterReply:
+        if call_id and type(answer) is bytes:
+            answer_by(call_id, answer)
+        elif type(answer) is LaterReply:
             if call_id:
-                answer.send_by(lambda result: self._answer(call_id, result))
+                answer.send_by(lambda result: answer_by(call_id, result))
         elif isinstance(answer, Awaitable):
             task = self._loop.create_task(self._answer_later(call_id, operation, answer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif call_id:
-            self._answer(call_id, answer)
+            answer_by(call_id, answer)
 
     def _take_reply(
         self, kind: int, call_id: int, payload: Payload, blob: memoryview, fds: list[int]
@@ -456,6 +509,12 @@ class Peer:
             return
         payload, blob, fds = answer if isinstance(answer, tuple) else (answer, NO_BLOB, ())
         self._send(_REPLY, call_id, "", payload, blob, fds)
+
+    def _answer_packed(self, call_id: int, answer: bytes) -> None:
+        if not self.gone:
+            header_bytes = packed.HEADER.size + len(answer)
+            start = packed.START.pack(packed.MARK | header_bytes, 0, packed.ANSWER, call_id)
+            self._send_frame(start + answer, NO_BLOB, ())
 
     def _send_error(self, call_id: int, error: ApiError) -> None:
         if call_id and not self.gone:

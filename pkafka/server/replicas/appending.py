@@ -91,13 +91,16 @@ class Appending:
         is_new = not result.duplicate
         if is_new:
             self._metrics.appended(partition.topic, records)
-        if log.flush_is_due:
+        if (
+            log.log_end_offset - log.recovery_point >= log.config.flush_messages
+        ):  # log.flush_is_due, without a call
             # A duplicate waits, too: the batch that it repeats may not be flushed yet.
             flush_to = log.log_end_offset
         else:
             if is_new:
                 self._progress.appended(partition)
-            if not (needs_all and partition.has_followers):
+            leadership = partition.leadership
+            if not needs_all or leadership is None or not leadership.has_followers:
                 return result, None
             flush_to = None
         waits_for = Unacknowledged.up_to(partition, result.last_offset + 1) if needs_all else None

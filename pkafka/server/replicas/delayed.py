@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
+from typing import Final
 
 from pkafka.server.ipc.turns import TURN_S
 from pkafka.server.replicas.timing_wheel import TICK_MS, TimerTask, TimingWheel
@@ -139,7 +140,8 @@ class Purgatory:
     def __init__(self, name: str, timer: Timer) -> None:
         self.name = name
         self._timer = timer
-        self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self.watched: Final[dict[Hashable, dict[DelayedOperation, None]]] = {}
+        """What waits, by its keys. Others may look at it, to save a call where it is empty."""
         self._due: dict[Hashable, None] = {}
         """Keys that are looked at in the next turn of the event loop."""
         self.size = 0
@@ -153,7 +155,7 @@ class Purgatory:
         operation._keys = tuple(keys)
         operation._purgatory = self
         for key in operation._keys:
-            self._watchers.setdefault(key, {})[operation] = None
+            self.watched.setdefault(key, {})[operation] = None
         self.size += 1
         operation._timer_task = self._timer.after(timeout_ms, lambda: self.expire(operation))
 
@@ -162,7 +164,7 @@ class Purgatory:
 
         A bug in one of them fails that one alone, neither the others nor the caller.
         """
-        watchers = self._watchers.get(key)
+        watchers = self.watched.get(key)
         if watchers:
             for operation in list(watchers):
                 try:
@@ -200,8 +202,8 @@ class Purgatory:
         if operation._timer_task is not None:
             operation._timer_task.cancel()
         for key in operation._keys:
-            watchers = self._watchers.get(key)
+            watchers = self.watched.get(key)
             if watchers is not None:
                 watchers.pop(operation, None)
                 if not watchers:
-                    del self._watchers[key]
+                    del self.watched[key]

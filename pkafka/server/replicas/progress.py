@@ -29,7 +29,8 @@ class Progress:
 
     def appended(self, partition: Partition) -> None:
         """Wake the requests that wait for records which this broker, the leader, has just appended."""
-        if partition.has_followers:
+        leadership = partition.leadership
+        if leadership is not None and leadership.has_followers:
             # One answer then takes all that comes in this turn: a follower asks half as often.
             self.fetches.check_soon(partition.end_key)
             self.let_read(partition)
@@ -74,9 +75,10 @@ class Progress:
         stable = log.last_stable_offset
         if not partition.advance_high_watermark():
             return False
-        self.fetches.check(partition.key)
-        if log.last_stable_offset != stable:
-            self.fetches.check(partition.stable_key)
+        if self.fetches.watched:
+            self.fetches.check(partition.key)
+            if log.last_stable_offset != stable:
+                self.fetches.check(partition.stable_key)
         return True
 
     def partition_changed(self, key: PartitionKey) -> None:

@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 _PLAIN_HEADER = struct.Struct(">ii")
 _FLEXIBLE_HEADER = struct.Struct(">iib")
 _START = struct.Struct(">hhi")
+_PRODUCE: Final = int(ApiKey.PRODUCE)
 _FETCH: Final = int(ApiKey.FETCH)
 
 _TELL_THEMSELVES: Final = frozenset({int(ApiKey.PRODUCE), int(ApiKey.FETCH)})
@@ -134,6 +135,10 @@ class Dispatcher(Generic[PortT]):
         self._versions: Final = {
             key: versions(key) for key in sorted({*frame_apis, *message_apis, *control_apis})
         }
+        self._served_by_frame: Final = {
+            (key, version): api for key, api in frame_apis.items() for version in self._versions[key]
+        }
+        """What :meth:`serve` finds for the hot paths, by key and version."""
 
     @property
     def served(self) -> dict[int, range]:
@@ -145,25 +150,30 @@ class Dispatcher(Generic[PortT]):
         began_ns = perf_counter_ns()
         try:
             header, position = decode_request_header(data)
-            if header.api_key != ApiKey.PRODUCE and connection.has_answers_due:
+            api_key, api_version = header.api_key, header.api_version
+            if api_key != _PRODUCE and connection.has_answers_due:
                 # Produce may be served behind Produce whose records are on their way to other workers. Any other
                 # request must find the records in the log.
                 return AFTER_OTHERS
             logged = None
             if request_logger.isEnabledFor(logging.INFO) and is_logged(header):
                 logged = LoggedRequest(connection, header, data, position)
-            answer = self.serve(connection, header, data, position)
-            counted_as = header.api_key if header.api_key != _FETCH else _kind_of_fetch(connection)
+            frame_api = self._served_by_frame.get((api_key, api_version))
+            if frame_api is not None:
+                answer = frame_api(self._worker, connection, header, data, position)
+            else:
+                answer = self.serve(connection, header, data, position)
+            counted_as = api_key if api_key != _FETCH else _kind_of_fetch(connection)
             if self._quotas.limits_requests:
                 return self._metered(_Metered(connection, header, logged), counted_as, began_ns, answer)
             if answer is None:
                 # The code that finishes the request later finds the facts here.
-                connection.pending = (counted_as, header.api_version, began_ns, perf_counter_ns(), logged)
+                connection.pending = (counted_as, api_version, began_ns, perf_counter_ns(), logged)
             elif isinstance(answer, LaterAnswer):
-                answer.note = (counted_as, header.api_version, began_ns, perf_counter_ns(), logged)
+                answer.note = (counted_as, api_version, began_ns, perf_counter_ns(), logged)
             elif not isinstance(answer, Detach):
                 took_ns = perf_counter_ns() - began_ns
-                self._metrics.request(counted_as, header.api_version, took_ns)
+                self._metrics.request(counted_as, api_version, took_ns)
                 if logged is not None and not isinstance(answer, AfterOthers):
                     logged.completed(answer, took_ns, took_ns)
             return answer

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pkafka.errors import ProtocolError
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.codec import decode_request, encode
-from pkafka.protocol.headers import decode_response
+from pkafka.protocol.headers import decode_response, encode_response
 from pkafka.protocol.hot import (
     CurrentLeader,
     FetchHeader,
@@ -18,6 +18,7 @@ from pkafka.protocol.hot import (
     decode_fetch,
     decode_produce,
     encode_fetch_response,
+    encode_produce_answer,
     encode_produce_response,
 )
 from pkafka.protocol.messages import fetch, produce
@@ -33,9 +34,11 @@ from pkafka.protocol.messages.fetch import (
 )
 from pkafka.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from pkafka.protocol.registry import versions
@@ -44,6 +47,21 @@ from tests.unit.protocol.strategies import flip, instances_of
 PRODUCE = list(versions(ApiKey.PRODUCE))
 FETCH = list(versions(ApiKey.FETCH))
 SOME = settings(suppress_health_check=list(HealthCheck))
+# What nearly every producer sends has a short way.
+ONE_RECORD_SET = st.builds(
+    lambda acks, timeout_ms, topic, index, records: ProduceRequest(
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[
+            TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=records)])
+        ],
+    ),
+    st.sampled_from([-1, 0, 1]),
+    st.integers(0, 2**31 - 1),
+    st.text(min_size=1, max_size=150),
+    st.integers(0, 2**31 - 1),
+    st.none() | st.binary(max_size=300),
+)
 
 
 def flat_produce(message: ProduceRequest) -> tuple[Any, ...]:
@@ -91,7 +109,7 @@ def flat_fetch(message: FetchRequest, version: int) -> FetchHeader:
 @given(data=st.data())
 @SOME
 def test_produce_requests_read_alike(version: int, data: st.DataObject) -> None:
-    message = data.draw(instances_of(ProduceRequest, version))
+    message = data.draw(instances_of(ProduceRequest, version) | ONE_RECORD_SET)
     assert isinstance(message, ProduceRequest)
     frame = b"header" + encode(message, version)
     assert decode_produce(frame, 6, version) == flat_produce(message)
@@ -113,7 +131,7 @@ def test_fetch_requests_read_alike(version: int, data: st.DataObject) -> None:
 @given(data=st.data())
 @SOME
 def test_produce_requests_are_refused_alike(version: int, data: st.DataObject) -> None:
-    wire = flip(encode(data.draw(instances_of(ProduceRequest, version)), version), data)
+    wire = flip(encode(data.draw(instances_of(ProduceRequest, version) | ONE_RECORD_SET), version), data)
     try:
         expected = flat_produce(decode_request(ProduceRequest, version, wire))
     except ProtocolError:
@@ -210,6 +228,8 @@ def test_produce_responses_are_written_alike(
             )
         )
     assert encode_produce_response(version, rows, throttle_ms, endpoints) == encode(expected, version)
+    whole = encode_response(ApiKey.PRODUCE, version, 7, expected)
+    assert encode_produce_answer(version, 7, rows, throttle_ms, endpoints) == whole
 
 
 @pytest.mark.parametrize("version", FETCH)

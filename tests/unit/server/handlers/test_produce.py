@@ -10,7 +10,7 @@ import pytest
 from pkafka.errors import ErrorCode
 from pkafka.net.buffers import SLOTS, Lease
 from pkafka.net.connection import LaterAnswer
-from pkafka.protocol.headers import RequestHeader, decode_response, encode_request
+from pkafka.protocol.headers import RequestHeader, decode_request_header, decode_response, encode_request
 from pkafka.protocol.hot import CurrentLeader
 from pkafka.protocol.messages.produce import (
     PartitionProduceData,
@@ -20,7 +20,7 @@ from pkafka.protocol.messages.produce import (
 )
 from pkafka.records.builder import build_batch
 from pkafka.records.reading import read_records
-from pkafka.server.handlers import produce, produce_append
+from pkafka.server.handlers import produce, produce_answer, produce_append
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.child import worker_name
 from pkafka.server.processes.worker import Worker
@@ -38,6 +38,9 @@ from tests.unit.server.workers import (
 VERSION = 9
 FREE = SLOTS - 1  # one is what all connections read into
 GOOD = bytes(build_batch([(1, None, b"one", ()), (1, None, b"two", ())]))
+LARGE_VALUES = [b"one" * 300, b"two" * 300]
+LARGE = bytes(build_batch([(1, None, value, ()) for value in LARGE_VALUES]))
+"""Larger than what is copied into a frame."""
 TRANSACTIONAL = bytes(
     build_batch([(1, None, b"x", ())], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
 )
@@ -110,8 +113,8 @@ def serve(
     if connection.slot is not None:
         connection.slot[: len(body)] = body
         frame = connection.slot[: len(body)]
-    position = 8 + 2 + len("me") + 1
-    header = RequestHeader(0, version, 5, "me")
+    header, position = decode_request_header(frame)
+    assert header == RequestHeader(0, version, 5, "me")
     answer = produce.handle(worker, connection, header, frame, position)  # type: ignore[arg-type]
     if isinstance(answer, LaterAnswer):
         connection.due.append(answer)
@@ -127,10 +130,10 @@ def response_of(answer: Any, version: int = VERSION) -> ProduceResponse:
     return response
 
 
-def rows_of(answer: Any) -> list[tuple[str, int, ErrorCode, int]]:
+def rows_of(answer: Any, version: int = VERSION) -> list[tuple[str, int, ErrorCode, int]]:
     return [
         (topic.name, part.index, ErrorCode(part.error_code), part.base_offset)
-        for topic in response_of(answer).responses
+        for topic in response_of(answer, version).responses
         for part in topic.partition_responses
     ]
 
@@ -186,7 +189,7 @@ def test_another_worker_reads_a_frame_where_it_lies_and_it_stays_there_until_the
         mine, theirs = by_owner(family)
         worker, connection = family.workers[0], Connection(family.workers[0])
         assert worker.peers.arena is not None
-        places = [("t", mine, GOOD), ("t", theirs, GOOD), ("t", theirs, GOOD)]
+        places = [("t", mine, GOOD), ("t", theirs, LARGE), ("t", theirs, LARGE)]
         assert serve(worker, connection, *places) is None
         assert worker.peers.arena.free_slots == FREE - 1
         await until(lambda: bool(connection.answers))
@@ -199,7 +202,7 @@ def test_another_worker_reads_a_frame_where_it_lies_and_it_stays_there_until_the
         log = family.workers[1].partitions.led["t", theirs].log
         found = log.read(0, bytes_max=1_000_000, min_one_batch=True, upper_bound=4)
         with memoryview(found.segment.read_bytes(found.position, found.length)) as data:
-            assert [record.value for record in read_records(data)] == [b"one", b"two", b"one", b"two"]
+            assert [record.value for record in read_records(data)] == LARGE_VALUES * 2
 
     with_family(tmp_path, body)
 
@@ -212,14 +215,14 @@ def test_a_client_that_goes_or_a_worker_that_dies_keeps_no_slot(tmp_path: Path) 
         worker = family.workers[0]
         assert worker.peers.arena is not None
         gone = Connection(worker)
-        assert serve(worker, gone, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
+        assert serve(worker, gone, ("t", theirs, LARGE), ("t", mine, GOOD)) is None
         gone.close()
         # Its records are still being read: the slot must not be used for another frame.
         assert worker.peers.arena.free_slots == FREE - 1
         await until(lambda: worker.peers.arena is not None and worker.peers.arena.free_slots == FREE)
         assert gone.answers == []
         waiting = Connection(worker)
-        assert serve(worker, waiting, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
+        assert serve(worker, waiting, ("t", theirs, LARGE), ("t", mine, GOOD)) is None
         worker.peers.others[1].close()
         await until(lambda: bool(waiting.answers))
         assert worker.peers.arena.free_slots == FREE
@@ -235,7 +238,7 @@ def test_a_worker_that_hangs_keeps_the_slot_but_not_the_client(tmp_path: Path) -
         worker = family.workers[0]
         assert worker.peers.arena is not None
         connection = Connection(worker)
-        assert serve(worker, connection, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
+        assert serve(worker, connection, ("t", theirs, LARGE), ("t", mine, GOOD)) is None
         # Directly: a turn of the loop, which is the other worker's too, and it would have answered.
         worker.peers.others[1].set_late(True)
         assert rows_of(connection.answers[0]) == [
@@ -249,11 +252,11 @@ def test_a_worker_that_hangs_keeps_the_slot_but_not_the_client(tmp_path: Path) -
         assert family.workers[1].partitions.led["t", theirs].log.log_end_offset == 2
 
         now = Connection()
-        answer = serve(worker, now, ("t", theirs, GOOD), ("t", mine, GOOD))
+        answer = serve(worker, now, ("t", theirs, LARGE), ("t", mine, GOOD))
         assert rows_of(answer)[0] == ("t", theirs, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
         family.lines[worker].note(lifeline.LATE, [worker_name(1), False])
         await until(lambda: not worker.peers.others[1].late)
-        assert serve(worker, now, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
+        assert serve(worker, now, ("t", theirs, LARGE), ("t", mine, GOOD)) is None
         await until(lambda: bool(now.answers))
         assert rows_of(now.answers[0])[0] == ("t", theirs, ErrorCode.NONE, 2)
 
@@ -268,6 +271,79 @@ def test_a_frame_that_the_worker_serves_alone_is_not_held(tmp_path: Path) -> Non
         assert worker.peers.arena is not None
         assert serve(worker, connection, ("t", mine, GOOD), ("t", mine, GOOD)) is not None
         assert worker.peers.arena.free_slots == FREE - 1  # the connection itself gives it back
+
+    with_family(tmp_path, body)
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 11])
+@pytest.mark.parametrize("data", [GOOD, LARGE], ids=["copied", "where it lies"])
+def test_a_request_for_another_worker_is_answered_by_it(tmp_path: Path, version: int, data: bytes) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        await have_arenas(family)
+        _mine, theirs = by_owner(family)
+        worker = family.workers[0]
+        assert worker.peers.arena is not None
+        connection, own = Connection(worker), Connection(family.workers[1])
+        serve(worker, connection, ("t", theirs, data), version=version)
+        assert worker.peers.arena.free_slots == FREE - 1
+        await until(lambda: bool(connection.answers))
+        if data is LARGE:
+            assert worker.peers.arena.free_slots == FREE
+        at_its_owner = serve(family.workers[1], own, ("t", theirs, data), version=version)
+        [row], [next_row] = (
+            rows_of(connection.answers[0], version),
+            rows_of(at_its_owner, version),
+        )
+        assert (row, next_row) == (("t", theirs, ErrorCode.NONE, 0), ("t", theirs, ErrorCode.NONE, 2))
+        assert len(connection.answers[0][0]) == len(at_its_owner[0])
+
+    with_family(tmp_path, body)
+
+
+def test_a_forwarded_request_waits_for_replicas_and_a_worker_that_hangs_for_nobody(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        await have_arenas(family)
+        _mine, theirs = by_owner(family)
+        worker, other = family.workers
+        assert worker.peers.arena is not None
+        partition = other.partitions.led["t", theirs]
+        lead_replicas(partition, [0, 2], [0, 2])
+        waits, hangs = Connection(worker), Connection(worker)
+        serve(worker, waits, ("t", theirs, LARGE))
+        await until(lambda: partition.log.log_end_offset == 2)
+        assert not waits.answers
+        assert serve(worker, hangs, ("t", theirs, LARGE)) is None
+        worker.peers.others[1].set_late(True)
+        assert [rows_of(one.answers[0])[0][2] for one in (waits, hangs)] == [ErrorCode.REQUEST_TIMED_OUT] * 2
+        # Where the records lie is not used again before the other worker has answered after all.
+        assert worker.peers.arena.free_slots == FREE - 2
+        await until(lambda: partition.log.log_end_offset == 4)
+        other.progress.follower_fetched(partition, 2, 4, 0)
+        await until(lambda: worker.peers.arena is not None and worker.peers.arena.free_slots == FREE)
+        assert (len(waits.answers), len(hangs.answers)) == (1, 1)
+
+    with_family(tmp_path, body)
+
+
+def test_small_record_sets_travel_with_the_frame_and_nothing_is_held(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        await have_arenas(family)
+        _mine, theirs = by_owner(family)
+        worker, connection = family.workers[0], Connection(family.workers[0])
+        assert connection.slot is not None
+        places = [("t", theirs, GOOD), ("t", theirs, b""), ("t", theirs, GOOD)]
+        assert serve(worker, connection, *places) is None
+        connection.slot[:500] = bytes(500)  # what the client sends next
+        await until(lambda: bool(connection.answers))
+        codes = [row[2] for row in rows_of(connection.answers[0])]
+        assert codes == [ErrorCode.NONE, ErrorCode.INVALID_RECORD, ErrorCode.NONE]
+        log = family.workers[1].partitions.led["t", theirs].log
+        found = log.read(0, bytes_max=1_000_000, min_one_batch=True, upper_bound=4)
+        with memoryview(found.segment.read_bytes(found.position, found.length)) as data:
+            assert [record.value for record in read_records(data)] == [b"one", b"two", b"one", b"two"]
 
     with_family(tmp_path, body)
 
@@ -352,7 +428,7 @@ def test_what_is_in_the_log_has_its_place_there_beside_an_error(
         ("t", 1, 0, 8, 99, 0, [], None, None),
     ]
     other = rows[1]
-    produce._note_failures(rows, {("t", 0): code}, lambda _topic, _index: None)
+    produce_answer.note_failures(rows, {("t", 0): code}, lambda _topic, _index: None)
     assert rows == [row, other]
 
 
@@ -422,7 +498,7 @@ def test_an_append_wakes_who_waits_for_it(tmp_path: Path) -> None:
 def test_rows_that_came_from_another_worker_become_errors_too() -> None:
     rows: list[Any] = [["t", index, 0, 5, -1, 0, [], None, None] for index in range(3)]
     codes = {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR, ("t", 1): ErrorCode.NOT_LEADER_OR_FOLLOWER}
-    produce._note_failures(rows, codes, lambda _topic, index: CurrentLeader(7, index))
+    produce_answer.note_failures(rows, codes, lambda _topic, index: CurrentLeader(7, index))
     assert [row[2] for row in rows] == [*codes.values(), ErrorCode.NONE]
     assert [row[8] for row in rows] == [None, CurrentLeader(7, 1), None]
 
@@ -499,7 +575,7 @@ def test_behind_a_refusal_that_the_client_has_not_heard_of_all_is_refused(
         await follow(family, "t", [refuses], leader=2, epoch=9)
         assert serve(worker, connection, ("t", refuses, GOOD)) is None
         owner = family.workers[by_partition[refuses]].partitions
-        await until(lambda: connection.due[1].rows[0][0] != "")  # type: ignore[attr-defined]
+        await until(lambda: connection.due[1].answer is not None)
         await family.lead("t", [refuses], epoch=10)
         assert ("t", refuses) in owner.led
         assert serve(worker, connection, ("t", refuses, GOOD), ("t", serves, GOOD)) is None
@@ -515,7 +591,7 @@ def test_behind_a_refusal_that_the_client_has_not_heard_of_all_is_refused(
         connection.due.clear()
         answer = serve(worker, connection, ("t", refuses, GOOD))
         if answer is None:
-            await until(lambda: connection.due[0].rows[0][0] != "")  # type: ignore[attr-defined]
+            await until(lambda: connection.due[0].answer is not None)
         assert owner.led["t", refuses].log.log_end_offset == 2
         assert not connection.has_refused
 

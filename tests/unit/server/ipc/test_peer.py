@@ -15,6 +15,7 @@ import pytest
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.net.together import Together
+from pkafka.server.ipc import packed
 from pkafka.server.ipc.peer import FDS_PER_FRAME_MAX, DescriptorsLost, LaterReply, Peer, PeerGone, PeerLate
 from tests.open_files import count_open_files
 
@@ -464,6 +465,84 @@ def test_answers_that_come_later_leave_together() -> None:
 
     run(test())
     theirs.close()
+
+
+def packed_frame(operation: int, call: int, header: bytes, blob: bytes = b"") -> bytes:
+    return struct.pack(">IIBQ", 1 << 31 | 9 + len(header), len(blob), operation, call) + header + blob
+
+
+@pytest.mark.parametrize("step", [1, 7, 1_000_000])
+def test_packed_calls_are_answered_by_packed_frames_however_they_are_split(ends: Ends, step: int) -> None:
+    waiting: list[LaterReply] = []
+    seen: list[tuple[bytes, bytes]] = []
+
+    def serve(_peer: Peer, header: memoryview, blob: memoryview, _fds: list[int]) -> Any:
+        seen.append((bytes(header), bytes(blob)))
+        if bytes(header) == b"refused":
+            raise ApiError(ErrorCode.INVALID_REQUEST, "no")
+        if bytes(header) == b"later":
+            waiting.append(LaterReply())
+            return waiting[-1]
+        return bytes(header) + bytes(blob)
+
+    async def test() -> None:
+        ends.peer({"produce": serve})
+        number = packed.NUMBER_OF["produce"]
+        sent = b"".join(
+            (
+                packed_frame(number, 7, b"now", b"x" * 3000),
+                packed_frame(number, 8, b"later"),
+                packed_frame(number, 9, b"refused"),
+                frame(CALL, 10, "produce", b"ordinary", b"blob"),
+            )
+        )
+        loop = asyncio.get_running_loop()
+        ends.theirs.setblocking(False)
+        for at in range(0, len(sent), step):
+            await loop.sock_sendall(ends.theirs, sent[at : at + step])
+        await until(lambda: len(seen) == 4)
+        waiting[0].give(b"at last")
+        answers = (
+            packed_frame(packed.ANSWER, 7, b"now" + b"x" * 3000),
+            frame(ERROR, 9, "", [int(ErrorCode.INVALID_REQUEST), "no"]),
+            frame(REPLY, 10, "", b"ordinaryblob"),
+            packed_frame(packed.ANSWER, 8, b"at last"),
+        )
+        got = b""
+        while len(got) < sum(map(len, answers)):
+            got += await loop.sock_recv(ends.theirs, 1 << 20)
+        assert got == b"".join(answers)
+        assert seen[0] == (b"now", b"x" * 3000)
+
+    run(test())
+
+
+def test_packed_calls_of_one_peer_reach_the_other_and_fail_as_others_do(ends: Ends) -> None:
+    outcomes: list[Any] = []
+
+    def answered(reply: Any, error: Any) -> None:
+        outcomes.append(bytes(reply[0]) if reply is not None else type(error))
+
+    def serve(_peer: Peer, header: memoryview, blob: memoryview, _fds: list[int]) -> Any:
+        if bytes(header) == b"refused":
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        return bytes(header)[::-1] + bytes(blob[:3])
+
+    async def test() -> None:
+        one, other = ends.peer(), ends.peer({"produce": serve}, other=True)
+        one.call_packed("produce", b"abc", b"large" * 1000, answered)
+        one.call_packed("produce", b"refused", b"", answered)
+        await until(lambda: len(outcomes) == 2)
+        one.set_late(True)
+        one.call_packed("produce", b"abc", b"", answered)
+        one.set_late(False)
+        one.call_packed("produce", b"abc", b"", answered)
+        other.close()
+        await until(lambda: len(outcomes) == 4)
+        assert outcomes == [b"cbalar", ApiError, PeerGone, PeerGone]
+        one.close()
+
+    run(test())
 
 
 def test_a_later_answer_for_a_process_that_is_gone_is_dropped(ends: Ends) -> None:

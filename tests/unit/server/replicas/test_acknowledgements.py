@@ -16,7 +16,8 @@ from pkafka.protocol.messages.update_metadata import (
 )
 from pkafka.records.builder import build_batch
 from pkafka.server.handlers import produce_append
-from pkafka.server.handlers.produce import _NO_ROW, _when_safe
+from pkafka.server.handlers.produce import _NO_ROW
+from pkafka.server.handlers.produce_answer import when_safe
 from pkafka.server.handlers.produce_append import Row
 from pkafka.server.ipc.peer import Peer
 from pkafka.server.ipc.words import IsrAnswer
@@ -45,7 +46,7 @@ def test_an_epoch_that_rises_fails_producers_only_when_another_broker_led(
         unsafe = Unsafe(partition, flush_to=0, unacknowledged=Unacknowledged.up_to(partition, 0))
         rows: list[Row] = [("t", 0, 0, *_NO_ROW[3:])]
         answered = asyncio.Event()
-        _when_safe(worker, rows, [unsafe], 10_000, answered.set)
+        when_safe(worker, rows, [unsafe], 10_000, answered.set)
         if follows_between:
             await follow(family, "t", [0], leader=1, epoch=partition.leader_epoch + 1)
         lead_replicas(partition, [0, 1, 2], [0])  # the next epoch, in which all up to there is committed
@@ -69,7 +70,7 @@ def test_records_are_acknowledged_once_the_isr_has_shrunk_though_the_epoch_rose(
         assert unsafe is not None
         rows = [row]
         answered = asyncio.Event()
-        _when_safe(worker, rows, [unsafe], 60_000, answered.set)
+        when_safe(worker, rows, [unsafe], 60_000, answered.set)
         worker.progress.follower_fetched(partition, 1, 1, 0)
         assert not answered.is_set()
         epoch = partition.leader_epoch
@@ -100,7 +101,7 @@ def test_records_on_a_disk_that_fails_are_answered_at_once_and_their_partition_a
         rows = [row]
         assert rows[0][2] == ErrorCode.NONE
         answered = asyncio.Event()
-        _when_safe(worker, rows, [unsafe], 60_000, answered.set)
+        when_safe(worker, rows, [unsafe], 60_000, answered.set)
         worker.progress.follower_fetched(partition, 2, 1, 0)
         assert not answered.is_set()
         worker.disks.directory_failed(partition.log.directory.parent)
@@ -146,7 +147,7 @@ def test_nobody_waits_for_a_follower_that_will_not_be_in_sync(tmp_path: Path, ne
         assert unsafe is not None
         rows = [row]
         answered = asyncio.Event()
-        _when_safe(worker, rows, [unsafe], 60_000, answered.set)
+        when_safe(worker, rows, [unsafe], 60_000, answered.set)
         worker.progress.follower_fetched(partition, 1, 1, 0)
         assert not answered.is_set()
         if news == "it is gone":
