@@ -17,6 +17,7 @@ from pkafka.connect.connector_run import ConnectorRun
 from pkafka.connect.dead_letters import DeadLetters, LogReporter
 from pkafka.connect.errors import ConnectError
 from pkafka.connect.exactly_once_run import Boundary, ExactlyOnceParts, ExactlyOnceRun
+from pkafka.connect.garbage import collect_seldom
 from pkafka.connect.plugins import Plugins
 from pkafka.connect.sink_run import SinkParts, SinkRun
 from pkafka.connect.source_run import OffsetCommitter, SourceParts, SourceRun
@@ -79,6 +80,7 @@ class Worker:
 
     def start(self) -> None:
         """Begin to store offsets."""
+        collect_seldom()
         self._committer.start()
 
     def stop(self) -> None:
