@@ -192,7 +192,8 @@ class StatusTopic:
             with self._lock:
                 if entry.is_gone or status.generation != self._generation:
                     return False
-                return not is_safe or (entry.lets_write(status) and entry.sequence == sequence)
+                # Java's workers write an unsafe one again also when there is a newer one, which it hides for good then.
+                return entry.sequence == sequence and (not is_safe or entry.lets_write(status))
 
         self._send(status_record(status), is_true)
 

@@ -122,6 +122,17 @@ def test_a_safe_status_is_not_written_again_after_another(statuses: StatusTopic,
     assert log.sent[2:] == [status_record(task(State.RUNNING))]
 
 
+def test_a_status_is_not_written_again_after_a_newer_one(statuses: StatusTopic, log: RefusingLog) -> None:
+    """A task that starts anew while the leader of the topic changes is not said to be RESTARTING for good."""
+    statuses.put(task(State.RESTARTING))
+    statuses.put(task(State.RUNNING))
+    log.answer(1, None)
+    log.answer(0, LATER)
+    let_retries_end(log, statuses)
+    said = [value for key, value in log.sent if key == b"status-task-c-0"]
+    assert said == [status_record(task(each))[1] for each in (State.RESTARTING, State.RUNNING)]
+
+
 def test_what_is_refused_for_good_is_not_written_again(
     statuses: StatusTopic, log: RefusingLog, caplog: pytest.LogCaptureFixture
 ) -> None:
