@@ -166,6 +166,15 @@ class ConnectWorker:
             return False
 
     @property
+    def worker_id(self) -> str:
+        """By which statuses name it."""
+        return f"127.0.0.1:{self.port}"
+
+    def set_variable(self, name: str, value: str) -> None:
+        """Set a variable of its environment, from its next start on."""
+        self._environment[name] = value
+
+    @property
     def pid(self) -> int:
         """Of the process."""
         assert self._process is not None

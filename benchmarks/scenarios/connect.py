@@ -1,14 +1,22 @@
-"""Standalone workers of Kafka Connect: Java's on a broker of Apache Kafka, pkafka's on one of pkafka."""
+"""Workers of Kafka Connect: Java's on a broker of Apache Kafka, pkafka's on one of pkafka."""
 
 import os
 import tempfile
 import time
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from benchmarks.model import Figure, Scenario, Settings
 from benchmarks.systems import Target, pss_mb
-from tests.connect_workers import ConnectWorker, java_command, our_command
+from tests.connect_workers import (
+    ConnectWorker,
+    cluster_settings,
+    java_command,
+    our_command,
+    our_distributed_command,
+)
 from tests.talk import talking, wait_for
 
 _LINES: Final = 500_000
@@ -34,6 +42,32 @@ def _measure(target: Target, settings: Settings) -> dict[str, float]:
     return {"start": start_s, "memory": memory_mb, "source": source, "sink": sink}
 
 
+def _measure_distributed(target: Target, _settings: Settings) -> dict[str, float]:
+    """A worker of a new cluster, and a second one that joins it."""
+    with tempfile.TemporaryDirectory(prefix="pkafka-bench-connect-") as place:
+        directory = Path(place)
+        is_java = target.name == "kafka"
+        command = java_command(directory, "Distributed") if is_java else our_distributed_command()
+        group = f"bench-{time.monotonic_ns():x}"
+        settings = {**_SETTINGS, **cluster_settings(group)}
+        workers = [
+            ConnectWorker(command, directory / f"worker-{number}", target.broker.bootstrap, settings)
+            for number in range(2)
+        ]
+        started_s: list[float] = []
+        try:
+            for worker in workers:
+                begun_s = time.perf_counter()
+                worker.start()
+                started_s.append(time.perf_counter() - begun_s)
+            workers[1].stop()
+            memory_mb = _memory_mb(target, workers[0], directory)
+        finally:
+            for worker in workers:
+                worker.close()
+    return {"start": started_s[0], "join": started_s[1], "memory": memory_mb}
+
+
 def _memory_mb(target: Target, worker: ConnectWorker, directory: Path) -> float:
     """Of the worker with tasks that wait for their files."""
     stamp = f"idle-{time.monotonic_ns():x}"
@@ -42,9 +76,16 @@ def _memory_mb(target: Target, worker: ConnectWorker, directory: Path) -> float:
             name = f"{stamp}-{number}"
             talk.create(name)
             file = str(directory / f"none-{number}")
-            worker.create({"name": name, "connector.class": "FileStreamSource", "file": file, "topic": name})
+            configs = {"name": name, "connector.class": "FileStreamSource", "file": file, "topic": name}
+            wait_for(partial(_is_created, worker, configs), timeout_s=_PATIENCE_S)
             worker.rest.wait_until(name, "RUNNING", "RUNNING")
     return pss_mb(worker.pid)
+
+
+def _is_created(worker: ConnectWorker, configs: Mapping[str, str]) -> bool:
+    """Have a connector made; workers of a cluster refuse while they come together."""
+    answer = worker.rest.call("POST", "/connectors", {"name": configs["name"], "config": configs})
+    return answer.status == 201
 
 
 def _copied(target: Target, worker: ConnectWorker, directory: Path, lines: int) -> tuple[float, float]:
@@ -81,6 +122,18 @@ SCENARIOS = (
             Figure("sink", "records/s", more_is_better=True, bar=0.7),
         ),
         measure=_measure,
+        warm_up=False,
+    ),
+    Scenario(
+        name="connect_distributed",
+        about="workers of a Connect cluster: the first one until it answers, one that joins; memory of a worker with"
+        f" {_TASKS} tasks",
+        figures=(
+            Figure("start", "s", more_is_better=False, bar=0.15),
+            Figure("join", "s", more_is_better=False, bar=0.15),
+            Figure("memory", "MB", more_is_better=False, bar=0.25),
+        ),
+        measure=_measure_distributed,
         warm_up=False,
     ),
 )

@@ -211,7 +211,7 @@ class ClusterWorker:
                 self._ended()
 
     def _start_topics(self) -> None:
-        self._offsets.start()
+        self._offsets.start(waits_for_transactions=False)
         self._status_topic.start()
         self._topic.start()
 

@@ -14,6 +14,8 @@ from pkafka.connect.task_run import TaskCounts, TaskName
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _LABELS: Final = ("connector", "task")
+_COUNTED: Final = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
+"""States that Kafka's workers count the tasks of a connector by."""
 
 
 def page(
@@ -21,6 +23,7 @@ def page(
     tasks: Mapping[TaskName, TaskCounts],
     states: Mapping[str, str],
     task_states: Mapping[TaskName, str],
+    more: Iterable[Metric] = (),
 ) -> str:
     """The page.
 
@@ -28,10 +31,17 @@ def page(
         connectors: that run in this worker.
         tasks: that run in this worker, with what they have counted.
         states, task_states: of all connectors and tasks, those that failed among them.
+        more: what this kind of worker counts beside.
     """
     registry = CollectorRegistry()
-    found = [*_worker(connectors, tasks), *_states(states, task_states), *_counts(tasks), *_of_tasks(tasks)]
-    registry.register(_Collector(found))
+    found = [
+        *_worker(connectors, tasks),
+        *_task_counts(tasks, task_states),
+        *_states(states, task_states),
+        *_counts(tasks),
+        *_of_tasks(tasks),
+    ]
+    registry.register(_Collector([*found, *more]))
     return generate_latest(registry).decode()
 
 
@@ -49,6 +59,23 @@ def _worker(connectors: Collection[str], tasks: Mapping[TaskName, TaskCounts]) -
         GaugeMetricFamily(f"{group}_connector_count", "Connectors that run in this worker.", len(connectors)),
         GaugeMetricFamily(f"{group}_task_count", "Tasks that run in this worker.", len(tasks)),
     ]
+
+
+def _task_counts(tasks: Mapping[TaskName, TaskRun], task_states: Mapping[TaskName, str]) -> list[Metric]:
+    """How many tasks of each connector this worker has, in all and in each state."""
+    here = list(tasks)
+    families: list[Metric] = []
+    for kind in ("total", *_COUNTED):
+        family = GaugeMetricFamily(
+            f"kafka_connect_connect_worker_metrics_connector_{kind}_task_count",
+            f"Tasks of the connector in this worker{'' if kind == 'total' else f' that are {kind}'}.",
+            labels=("connector",),
+        )
+        for connector in sorted({each.connector for each in here}):
+            states = [task_states.get(each, "").lower() for each in here if each.connector == connector]
+            family.add_metric((connector,), len(states) if kind == "total" else states.count(kind))
+        families.append(family)
+    return families
 
 
 def _states(states: Mapping[str, str], task_states: Mapping[TaskName, str]) -> list[Metric]:

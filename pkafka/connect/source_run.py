@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from pkafka.clients.producer import BatchMetadata, Producer, RecordMetadata
 from pkafka.connect.connector import BatchSourceTask, OffsetReader, SourceBatch, SourceTask, TaskMetric
@@ -55,29 +55,39 @@ class SourceParts:
     """Whether batches of a :class:`BatchSourceTask` go on as they are."""
 
 
-class _Ready(NamedTuple):
-    """A record on its way."""
+class _Together:
+    """Records that can be handed to the producer in one call: they stand together, and have one place and time.
 
-    record: SourceRecord
-    encoded: Encoded
-    sent: Submitted
+    Args:
+        first: as the producer takes it.
+    """
+
+    __slots__ = ("_same", "encoded", "keys", "records", "sent", "values")
+
+    def __init__(self, first: Encoded) -> None:
+        self.encoded = first
+        self._same = (first.topic, first.partition, first.timestamp_ms, first.headers)
+        self.records: list[SourceRecord] = []
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.sent: list[Submitted] = []
+
+    def takes(self, record: SourceRecord, encoded: Encoded) -> bool:
+        """Take a record in, if it goes with the others."""
+        topic, partition, key, value, timestamp_ms, headers = encoded
+        if (topic, partition, timestamp_ms, headers) != self._same:
+            return False
+        self.records.append(record)
+        self.keys.append(key)
+        self.values.append(value)
+        return True
 
 
-def _goes_with(one: Encoded, other: Encoded) -> bool:
-    """Whether two records can be handed to the producer in one call."""
-    return (
-        one.topic == other.topic
-        and one.timestamp_ms == other.timestamp_ms
-        and one.partition == other.partition
-        and one.headers == other.headers
-    )
-
-
-def _place(outcome: BatchMetadata, index: int, encoded: Encoded) -> RecordMetadata:
+def _place(outcome: BatchMetadata, index: int, key: bytes | None, value: bytes | None) -> RecordMetadata:
     """Where a record of a run went."""
     offset = -1 if outcome.offset < 0 else outcome.offset + index
-    key_size = -1 if encoded.key is None else len(encoded.key)
-    value_size = -1 if encoded.value is None else len(encoded.value)
+    key_size = -1 if key is None else len(key)
+    value_size = -1 if value is None else len(value)
     return RecordMetadata(
         outcome.topic, outcome.partition, offset, outcome.timestamp_ms, key_size, value_size
     )
@@ -239,45 +249,49 @@ class SourceRun(TaskRun):
             self.stopping.wait(_RETRY_S)
             return None
         if records:
-            self.polled += sum(
-                each.batch.record_count if isinstance(each, SourceBatch) else 1 for each in records
+            self.polled += (
+                sum(each.batch.record_count if isinstance(each, SourceBatch) else 1 for each in records)
+                if self._parts.passes_batches
+                else len(records)
             )
         return records
 
     def _send_all(self, records: Sequence[SourceRecord | SourceBatch]) -> None:
         """Send the records of one poll. Those that stand together and have one place and time are one call."""
-        together: list[_Ready] = []
+        apply, encode = self._parts.transforms.apply, self._parts.converters.encode
+        stays = self._parts.transforms.is_empty
+        together: _Together | None = None
         for record in records:
             if isinstance(record, SourceBatch):
-                if together:
-                    self._produce(together)
-                    together = []
+                self._produce(together)
+                together = None
                 self._send_batch(record)
                 continue
-            ready = self._ready(record)
-            if ready is None:
-                continue
-            if together and not _goes_with(together[-1].encoded, ready.encoded):
+            transformed = record if stays else apply(record, record)
+            encoded = None if transformed is None else encode(record, transformed)
+            if encoded is None:
+                self._leave_out(record, together)
+            elif together is None or not together.takes(record, encoded):
                 self._produce(together)
-                together = []
-            together.append(ready)
-        if together:
-            self._produce(together)
+                together = _Together(encoded)
+                together.takes(record, encoded)
+        self._produce(together)
 
-    def _ready(self, record: SourceRecord) -> "_Ready | None":
-        """A record as the producer takes it; None: it is left out."""
-        parts = self._parts
-        transformed = parts.transforms.apply(record, record)
-        encoded = None if transformed is None else parts.converters.encode(record, transformed)
+    def _leave_out(self, record: SourceRecord, before: _Together | None) -> None:
+        """What a transform drops is done, so that its source is not read again after a restart."""
+        if before is not None:
+            self._submit_all(before)
+        self._acknowledge(self._submit([record]))
+        self._commit_record(record, None)
+
+    def _submit_all(self, together: _Together) -> None:
+        """Note the records that are about to be sent, in the order of their source."""
+        together.sent += self._submit(together.records[len(together.sent) :])
+
+    def _submit(self, records: Sequence[SourceRecord]) -> list[Submitted]:
+        submit = self._submitted.submit
         with self._lock:
-            sent = self._submitted.submit(record.source_partition or _NOWHERE, record.source_offset)
-        if encoded is None:
-            # What a transform drops is done, so that its source is not read again after a restart.
-            self._acknowledge([sent])
-            self._commit_record(record, None)
-            return None
-        # A record that is not sent is not acknowledged, so that it is read again.
-        return _Ready(record, encoded, sent) if self._has_topic(encoded.topic) else None
+            return [submit(each.source_partition or _NOWHERE, each.source_offset) for each in records]
 
     def _has_topic(self, topic: str) -> bool:
         """See to it that a topic exists; False: the task is to end meanwhile."""
@@ -324,45 +338,51 @@ class SourceRun(TaskRun):
 
     # -- records, one by one --
 
-    def _produce(self, together: "list[_Ready]") -> None:
-        first = together[0].encoded
-        keys = [each.encoded.key for each in together]
+    def _produce(self, together: _Together | None) -> None:
+        """Send records in one call. What is not sent, since the task is to end, is never acknowledged."""
+        if together is None:
+            return
+        first, keys = together.encoded, together.keys
+        self._submit_all(together)
+        if not self._has_topic(first.topic):
+            return
         self._parts.producer.send_batch(
             first.topic,
-            [each.encoded.value for each in together],
+            together.values,
             None if keys.count(None) == len(keys) else keys,
             partition=first.partition,
             timestamp_ms=first.timestamp_ms,
             headers=first.headers,
         ).add_done_callback(lambda future: self._settle(together, future.outcomes(0)))
 
-    def _settle(self, together: "list[_Ready]", outcomes: list[BatchMetadata]) -> None:
+    def _settle(self, together: _Together, outcomes: list[BatchMetadata]) -> None:
         """Note what became of records; on the producer's thread."""
         for outcome in outcomes:
-            if outcome.error is not None and not self._parts.handling.tolerates_all:
-                log.error("%s failed to send records to %s: %s", self.name, outcome.topic, outcome.error)
-                self._fail(outcome.error)
+            error = outcome.error
+            if error is not None and not self._parts.handling.tolerates_all:
+                log.error("%s failed to send records to %s: %s", self.name, outcome.topic, error)
+                self._fail(error)
                 continue
-            settled = [together[position] for position in outcome.positions]
-            if outcome.error is not None:
-                for each in settled:
-                    self._parts.handling.fail(
-                        Failure(each.record, Stage.KAFKA_PRODUCE, _PRODUCER, outcome.error, 1)
-                    )
+            if error is not None:
+                for position in outcome.positions:
+                    record = together.records[position]
+                    self._parts.handling.fail(Failure(record, Stage.KAFKA_PRODUCE, _PRODUCER, error, 1))
             else:
-                self.written += len(settled)
+                self.written += len(outcome.positions)
                 self._parts.used_topic(self.name, outcome.topic)
-            self._acknowledge([each.sent for each in settled])
+            self._acknowledge([together.sent[position] for position in outcome.positions])
             if self._commits_records:
-                for index, each in enumerate(settled):
-                    self._commit_record(
-                        each.record, None if outcome.error else _place(outcome, index, each.encoded)
-                    )
+                self._commit_each(together, outcome)
+
+    def _commit_each(self, together: _Together, outcome: BatchMetadata) -> None:
+        """Tell the task of each record of a run."""
+        for index, at in enumerate(outcome.positions):
+            place = None if outcome.error else _place(outcome, index, together.keys[at], together.values[at])
+            self._commit_record(together.records[at], place)
 
     def _acknowledge(self, sent: Sequence[Submitted]) -> None:
         with self._settled:
-            for each in sent:
-                self._submitted.acknowledge(each)
+            self._submitted.acknowledge(sent)
             if not self._submitted.waiting:
                 self._settled.notify_all()
 

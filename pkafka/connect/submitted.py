@@ -5,7 +5,7 @@ of different partitions do not wait for each other (``SubmittedRecords``).
 """
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 from pkafka.connect.connector import SourcePlace
@@ -52,11 +52,12 @@ class SubmittedRecords:
         self._last[1].append(record)
         return record
 
-    def acknowledge(self, record: Submitted) -> None:
-        """Note that a record is in Kafka, or is skipped."""
-        if not record.acknowledged:
-            record.acknowledged = True
-            self.waiting -= 1
+    def acknowledge(self, records: Iterable[Submitted]) -> None:
+        """Note that records are in Kafka, or are skipped."""
+        for record in records:
+            if not record.acknowledged:
+                record.acknowledged = True
+                self.waiting -= 1
 
     def committable(self) -> Committable:
         """Take what may be stored now; it is not given again."""

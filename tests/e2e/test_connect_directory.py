@@ -1,35 +1,14 @@
 """Files of a directory into a topic, by a worker that is killed in between."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from pkafka.testing import Broker
-from tests.connect_workers import ConnectWorker, connector_file, standalone
+from tests.connect_fixtures import new_topic, waiting_worker
+from tests.connect_workers import ConnectWorker, connector_file
 from tests.connector_docs import example
-from tests.raw_client import new_topic_name
-from tests.talk import Talk, talking, wait_for
+from tests.talk import Talk, wait_for
 
-
-@pytest.fixture
-def talk(broker: Broker) -> Iterator[Talk]:
-    with talking(broker.bootstrap) as talk:
-        yield talk
-
-
-@pytest.fixture
-def topic(talk: Talk) -> str:
-    name = new_topic_name()
-    talk.create(name)
-    return name
-
-
-@pytest.fixture
-def worker(broker: Broker, tmp_path: Path) -> Iterator[ConnectWorker]:
-    with standalone(tmp_path / "worker", broker.bootstrap, starts=False) as worker:
-        yield worker
+__all__ = ["new_topic", "waiting_worker"]
 
 
 def values(talk: Talk, topic: str) -> list[object]:

@@ -9,22 +9,11 @@ import pytest
 from pkafka.clients.consumer import Consumer
 from pkafka.model import TopicPartition
 from pkafka.testing import Broker
+from tests.connect_fixtures import new_topic
 from tests.connect_workers import ConnectWorker, distributed, line_sink, line_source
-from tests.raw_client import new_topic_name
-from tests.talk import Talk, talking, wait_for
+from tests.talk import Talk, wait_for
 
-
-@pytest.fixture
-def talk(broker: Broker) -> Iterator[Talk]:
-    with talking(broker.bootstrap) as talk:
-        yield talk
-
-
-@pytest.fixture
-def topic(talk: Talk) -> str:
-    name = new_topic_name()
-    talk.create(name)
-    return name
+__all__ = ["new_topic"]
 
 
 @pytest.fixture

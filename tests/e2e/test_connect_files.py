@@ -11,11 +11,13 @@ import pytest
 
 from pkafka.clients.producer import Producer
 from pkafka.testing import Broker
-from tests.connect_workers import ConnectWorker, connector_file, standalone
+from tests.connect_fixtures import new_topic, waiting_worker
+from tests.connect_workers import ConnectWorker, connector_file
 from tests.connector_docs import example
-from tests.raw_client import new_topic_name
 from tests.sockets import free_port
-from tests.talk import Talk, talking, wait_for
+from tests.talk import Talk, wait_for
+
+__all__ = ["new_topic", "waiting_worker"]
 
 SOON_DEAD = {"consumer.override.session.timeout.ms": "1000", "consumer.override.heartbeat.interval.ms": "200"}
 """So that the group of a killed worker goes on soon."""
@@ -24,25 +26,6 @@ SOON_DEAD = {"consumer.override.session.timeout.ms": "1000", "consumer.override.
 @pytest.fixture(scope="module")
 def broker_settings() -> dict[str, object]:
     return {"pkafka.workers": 1, "group.min.session.timeout.ms": 500}
-
-
-@pytest.fixture
-def talk(broker: Broker) -> Iterator[Talk]:
-    with talking(broker.bootstrap) as talk:
-        yield talk
-
-
-@pytest.fixture
-def topic(talk: Talk) -> str:
-    name = new_topic_name()
-    talk.create(name)
-    return name
-
-
-@pytest.fixture
-def worker(broker: Broker, tmp_path: Path) -> Iterator[ConnectWorker]:
-    with standalone(tmp_path / "worker", broker.bootstrap, starts=False) as worker:
-        yield worker
 
 
 class Store:

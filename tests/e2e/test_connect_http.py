@@ -1,10 +1,7 @@
 """Records of a topic at an HTTP server, as the documentation has it."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from pkafka.clients.producer import Producer
 from pkafka.testing import Broker
@@ -12,13 +9,7 @@ from tests.connect_workers import standalone
 from tests.connector_docs import example
 from tests.http_server import Reply, Request, http_server
 from tests.raw_client import new_topic_name
-from tests.talk import Talk, talking, wait_for
-
-
-@pytest.fixture
-def talk(broker: Broker) -> Iterator[Talk]:
-    with talking(broker.bootstrap) as talk:
-        yield talk
+from tests.talk import Talk, wait_for
 
 
 class Shop:

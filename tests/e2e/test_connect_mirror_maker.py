@@ -4,25 +4,22 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from pkafka.java.properties import format_properties
-from pkafka.testing import Broker, running_broker
+from pkafka.testing import Broker
+from tests.connect_fixtures import source_broker
 from tests.raw_client import new_topic_name
 from tests.sockets import free_port
 from tests.talk import Talk, talking, wait_for
 
+__all__ = ["source_broker"]
+
 COMMAND = [sys.executable, "-c", "from pkafka.cli.connect_mirror_maker import main; main()"]
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with running_broker(tmp_path_factory.mktemp("source"), {"broker.id": 0}) as broker:
-        yield broker
 
 
 def flows(

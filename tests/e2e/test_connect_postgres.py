@@ -10,10 +10,12 @@ import pytest
 
 from pkafka.clients.producer import Producer
 from pkafka.testing import Broker
-from tests.connect_workers import ConnectWorker, standalone
+from tests.connect_fixtures import module_worker, table_topic
+from tests.connect_workers import ConnectWorker
 from tests.postgres import Postgres, missing, postgres
-from tests.raw_client import new_topic_name
-from tests.talk import Talk, talking, wait_for
+from tests.talk import Talk, wait_for
+
+__all__ = ["module_worker", "table_topic"]
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
@@ -22,25 +24,6 @@ pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 def database() -> Iterator[Postgres]:
     with postgres(timezone="America/New_York") as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def worker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectWorker]:
-    with standalone(tmp_path_factory.mktemp("connect"), broker.bootstrap) as worker:
-        yield worker
-
-
-@pytest.fixture
-def talk(broker: Broker) -> Iterator[Talk]:
-    with talking(broker.bootstrap) as talk:
-        yield talk
-
-
-@pytest.fixture
-def topic(talk: Talk) -> str:
-    name = new_topic_name().replace("-", "_")
-    talk.create(name)
-    return name
 
 
 def create(worker: ConnectWorker, configs: dict[str, str]) -> None:

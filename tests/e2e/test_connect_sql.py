@@ -3,16 +3,17 @@
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pkafka.testing import Broker
-from tests.connect_workers import ConnectWorker, standalone
-from tests.raw_client import new_topic_name
-from tests.talk import Talk, talking, wait_for
+from tests.connect_fixtures import module_worker, table_topic
+from tests.connect_workers import ConnectWorker
+from tests.talk import Talk, wait_for
+
+__all__ = ["module_worker", "table_topic"]
 
 
 class Database:
@@ -36,25 +37,6 @@ class Database:
             return sorted(self(f"SELECT * FROM {table}"))
         except sqlite3.OperationalError:
             return []
-
-
-@pytest.fixture(scope="module")
-def worker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectWorker]:
-    with standalone(tmp_path_factory.mktemp("connect"), broker.bootstrap) as worker:
-        yield worker
-
-
-@pytest.fixture
-def talk(broker: Broker) -> Iterator[Talk]:
-    with talking(broker.bootstrap) as talk:
-        yield talk
-
-
-@pytest.fixture
-def topic(talk: Talk) -> str:
-    name = new_topic_name().replace("-", "_")
-    talk.create(name)
-    return name
 
 
 @pytest.fixture

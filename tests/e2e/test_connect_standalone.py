@@ -5,37 +5,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from pkafka.testing import Broker
+from tests.connect_fixtures import new_topic, waiting_worker
 from tests.connect_workers import TEXT, ConnectWorker, connector_file, line_sink, line_source, standalone
-from tests.raw_client import new_topic_name
-from tests.talk import Talk, talking, wait_for
+from tests.talk import Talk, wait_for
+
+__all__ = ["new_topic", "waiting_worker"]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "connector"
-
-
-@pytest.fixture
-def talk(broker: Broker) -> Iterator[Talk]:
-    with talking(broker.bootstrap) as talk:
-        yield talk
-
-
-@pytest.fixture
-def topic(talk: Talk) -> str:
-    name = new_topic_name()
-    talk.create(name)
-    return name
-
-
-@pytest.fixture
-def worker(broker: Broker, tmp_path: Path) -> Iterator[ConnectWorker]:
-    with standalone(tmp_path / "worker", broker.bootstrap, starts=False) as worker:
-        yield worker
 
 
 def values(talk: Talk, topic: str) -> list[bytes | None]:

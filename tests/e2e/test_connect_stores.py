@@ -163,6 +163,33 @@ def test_offsets_of_a_transaction_count_when_it_is_committed(broker: Broker, top
         producer.abort_transaction()
 
 
+def test_a_worker_begins_while_transactions_are_open(broker: Broker, topic: str) -> None:
+    """All workers were killed: nobody but their tasks ends the transactions that tasks have left behind."""
+    config = config_of(broker, topic, exactly_once_source_support="enabled")
+    bootstrap = {"bootstrap.servers": broker.bootstrap}
+    workers = OffsetTopic.of(config, client_id="t-")
+    with started(OffsetTopic.of(config, client_id="t-")):
+        pass  # has made the topic
+    with Producer({**bootstrap, "transactional.id": f"{topic}-c-0"}) as producer:
+        producer.init_transactions()
+        clients = internal_clients(config, "t", read_committed=True)
+        task = OffsetTopic(own_offset_topic(config, f"{topic}-offset"), clients, SOON_S, producer)
+        with started(task):
+            producer.begin_transaction()
+            ConnectorOffsets(task, "c").store([({"file": "a"}, {"position": 1})])
+            begun = threading.Thread(target=lambda: workers.start(waits_for_transactions=False))
+            begun.start()
+            begun.join(SOON_S / 2)  # the transaction is open for a minute
+            is_late = begun.is_alive()
+            producer.commit_transaction()
+            begun.join(SOON_S)
+            try:
+                assert not is_late
+                assert ConnectorOffsets(workers, "c").offset({"file": "a"}) == {"position": 1}
+            finally:
+                workers.stop()
+
+
 @contextmanager
 def log_of(broker: Broker, topic: str, consumed: Callable[[object], object]) -> Iterator[TopicLog]:
     base = {"bootstrap.servers": broker.bootstrap}

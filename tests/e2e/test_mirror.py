@@ -17,17 +17,14 @@ from pkafka.connect.mirror.client import MirrorClient
 from pkafka.connect.mirror.records import Heartbeat, OffsetSync
 from pkafka.model import TopicPartition
 from pkafka.testing import Broker, running_broker
+from tests.connect_fixtures import source_broker
 from tests.connect_workers import ConnectWorker, standalone
 from tests.mirrors import HEARTBEATS, PACKAGE, SYNCS, WORKER, connector
 from tests.raw_client import new_topic_name
 from tests.sockets import free_port
 from tests.talk import Talk, good, talking, wait_for
 
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with running_broker(tmp_path_factory.mktemp("source"), {"broker.id": 0}) as broker:
-        yield broker
+__all__ = ["source_broker"]
 
 
 @pytest.fixture

@@ -12,11 +12,14 @@ from pkafka.clients.producer import Producer
 from pkafka.connect.mirror.offset_syncs import OffsetSyncStore
 from pkafka.connect.mirror.records import OffsetSync
 from pkafka.model import TopicPartition
-from pkafka.testing import Broker, running_broker
+from pkafka.testing import Broker
+from tests.connect_fixtures import source_broker
 from tests.connect_workers import ConnectWorker, standalone
 from tests.mirrors import SYNCS, WORKER, connector
 from tests.raw_client import new_topic_name
 from tests.talk import Talk, talking, wait_for
+
+__all__ = ["source_broker"]
 
 
 class Clusters(NamedTuple):
@@ -32,12 +35,6 @@ class Clusters(NamedTuple):
         settings = {name.replace("_", "."): value for name, value in more.items()}
         configs = connector("Source", self.source.bootstrap, target, {"topics": topic, **settings})
         self.worker.create(configs)
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with running_broker(tmp_path_factory.mktemp("source"), {"broker.id": 0}) as broker:
-        yield broker
 
 
 @pytest.fixture

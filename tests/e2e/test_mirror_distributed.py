@@ -1,7 +1,6 @@
 """MirrorMaker 2 in a cluster of workers: exactly once through kills, with whole batches in transactions."""
 
 import random
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -11,11 +10,14 @@ from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
 from pkafka.connect.mirror.records import OffsetSync
 from pkafka.model import TopicPartition
-from pkafka.testing import Broker, running_broker
+from pkafka.testing import Broker
+from tests.connect_fixtures import source_broker
 from tests.connect_workers import distributed
 from tests.mirrors import SYNCS, WORKER, connector
 from tests.raw_client import new_topic_name
 from tests.talk import talking, wait_for
+
+__all__ = ["source_broker"]
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +29,6 @@ def broker_settings() -> dict[str, object]:
         "transaction.state.log.min.isr": 1,
         "group.initial.rebalance.delay.ms": 0,
     }
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with running_broker(tmp_path_factory.mktemp("source"), {"broker.id": 0}) as broker:
-        yield broker
 
 
 def committed(bootstrap: str, topic: str) -> list[bytes]:

@@ -12,17 +12,14 @@ import pytest
 from pkafka.clients.consumer import Consumer
 from pkafka.connect.mirror.records import Checkpoint
 from pkafka.model import TopicPartition
-from pkafka.testing import Broker, running_broker
+from pkafka.testing import Broker
+from tests.connect_fixtures import source_broker
 from tests.connect_workers import ConnectWorker, standalone
 from tests.mirrors import CHECKPOINTS, WORKER, connector
 from tests.raw_client import new_topic_name
 from tests.talk import talking, wait_for
 
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with running_broker(tmp_path_factory.mktemp("source"), {"broker.id": 0}) as broker:
-        yield broker
+__all__ = ["source_broker"]
 
 
 @pytest.fixture

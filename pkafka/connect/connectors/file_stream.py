@@ -21,6 +21,7 @@ from pkafka.connect.connector import (
     SourceTask,
     check_offset_number,
 )
+from pkafka.connect.data.headers import Headers
 from pkafka.connect.data.java_text import java_text
 from pkafka.connect.data.records import SinkRecord, SourceRecord
 from pkafka.connect.data.schema import Schema
@@ -77,8 +78,9 @@ class FileStreamSourceTask(SourceTask):
                 Schema.STRING,
                 line.decode("utf-8", "replace"),
                 now_ms,
-                source_partition=partition,
-                source_offset=None if partition is None else {_POSITION: end},
+                Headers(),
+                partition,
+                None if partition is None else {_POSITION: end},
             )
             for line, end in lines
         ]

@@ -115,6 +115,8 @@ class JsonConverter:
         if schema is None and value is None:
             return None
         try:
+            if value.__class__ is str and schema is Schema.STRING and not self._schemas_enabled:
+                return write(value)  # as lines of a file
             if self._schemas_enabled:
                 return self._with_schema(schema, value).encode()
             node = value if schema is None and _is_plain(value) else self._values.to_json(schema, value)

@@ -81,10 +81,13 @@ class DistributedHerder:
 
     def metrics(self) -> str:
         """What the worker counts, for Prometheus."""
+        from pkafka.connect.distributed.group_metrics import InGroup, group_metrics
         from pkafka.connect.metrics_page import page
 
         connectors, tasks = self._statuses.states()
-        return page(self._runner.connectors, self._runner.counts(), connectors, tasks)
+        loop = self._loop
+        place = InGroup(loop.protocol_name, loop.leader_url, loop.generation, loop.figures.rounds())
+        return page(self._runner.connectors, self._runner.counts(), connectors, tasks, group_metrics(place))
 
     @property
     def is_ready(self) -> bool:

@@ -15,8 +15,9 @@ from pkafka.connect.distributed.assigned_work import AssignedWork
 from pkafka.connect.distributed.changes import StagedChanges
 from pkafka.connect.distributed.cluster_statuses import ClusterStatuses
 from pkafka.connect.distributed.elsewhere import ElsewhereError, RebalanceNeededError
-from pkafka.connect.distributed.group_protocol import ExtendedAssignment
+from pkafka.connect.distributed.group_protocol import Compatibility, ExtendedAssignment
 from pkafka.connect.distributed.keys import SessionKeys
+from pkafka.connect.distributed.rebalance_figures import RebalanceFigures
 from pkafka.connect.distributed.requests import Requests
 from pkafka.connect.errors import ConnectError
 from pkafka.connect.runner import Fallen
@@ -96,6 +97,7 @@ class HerderLoop:
         self.assignment: ExtendedAssignment | None = None
         self.generation = -1
         self.stage = Stage("awaiting startup", time.time())
+        self.figures = RebalanceFigures()
         self.is_ready = False
         self.requests = Requests(time.monotonic, self._wake)
         self.staged = StagedChanges(lambda name: self.configs.contains(name), self._wake)
@@ -206,6 +208,7 @@ class HerderLoop:
         delay_s = assignment.delay_ms / 1000
         self._rebalance_due_s = time.monotonic() + delay_s if delay_s > 0 else None
         self._is_resolved = False
+        self.figures.began()
         self._has_revoked = bool(assignment.revoked_connectors or assignment.revoked_tasks)
         if self.is_leader:
             # Only now: workers of the generation before have said the last about what they had.
@@ -242,6 +245,11 @@ class HerderLoop:
     def leader_url(self) -> str | None:
         """Of the worker that leads the group; None: it is not known."""
         return None if self.assignment is None else self.assignment.leader_url
+
+    @property
+    def protocol_name(self) -> str:
+        """Of the protocol that the group uses, as Kafka's metrics have it."""
+        return "" if self._member is None else Compatibility(self._member.protocol_version).name
 
     @property
     def signs(self) -> bool:
@@ -283,6 +291,7 @@ class HerderLoop:
             )
             return False
         self._start_work()
+        self.figures.ended()
         self._is_resolved = True
         if self._has_revoked:
             self._has_revoked = False

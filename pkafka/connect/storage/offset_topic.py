@@ -62,14 +62,19 @@ class OffsetTopic:
         clients = internal_clients(config, f"{client_id}offsets", read_committed=committed)
         return cls(topic, clients, config.parsed["offset.flush.timeout.ms"] / 1000)
 
-    def start(self) -> None:
+    def start(self, *, waits_for_transactions: bool = True) -> None:
         """Read all that is there.
+
+        Args:
+            waits_for_transactions: whether to read also what is in open transactions, as soon as they have ended. Who
+                refreshes before it asks needs not: workers that were all killed would wait for the transactions that
+                only their own tasks can end, until ``transaction.timeout.ms`` is over. Java's do.
 
         Raises:
             ConfigError: the topic is not as it has to be.
             ConnectError, ClientError: it cannot be made or read.
         """
-        self._log.start()
+        self._log.start(waits_for_transactions=waits_for_transactions)
 
     def stop(self) -> None:
         """Read and write no more."""

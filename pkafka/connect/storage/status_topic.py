@@ -10,7 +10,7 @@ from typing import Final
 from pkafka.clients.consumer import ConsumerRecord
 from pkafka.connect.caller_thread import CallerThread
 from pkafka.connect.errors import ConfigError
-from pkafka.connect.states import TaskName
+from pkafka.connect.states import State, TaskName
 from pkafka.connect.storage.statuses import (
     ConnectorStatus,
     Status,
@@ -30,6 +30,8 @@ log = logging.getLogger("org.apache.kafka.connect.storage.KafkaStatusBackingStor
 
 _PURPOSE: Final = "connector and task statuses"
 _RETRY_S: Final = 0.1
+_GIVEN_AWAY: Final = frozenset({State.UNASSIGNED, State.DESTROYED})
+"""What a worker says last of what it does not have any more."""
 
 
 class StatusTopic:
@@ -49,6 +51,8 @@ class StatusTopic:
         self._statuses = Statuses()
         self._generation = -1
         """The last in which this worker wrote something."""
+        self._own: dict[bytes, Status] = {}
+        """What this worker has said last of what it has, by the keys of the records."""
         self._log = TopicLog(topic, clients, self._consumed)
         self._retries: CallerThread | None = None
         self._stopping = threading.Event()
@@ -131,7 +135,25 @@ class StatusTopic:
 
     def _consumed(self, record: ConsumerRecord) -> None:
         with self._lock:
-            self._statuses.apply(record.key, record.value)
+            status = self._statuses.apply(record.key, record.value)
+            hidden = None if status is None else self._hidden_by(status)
+        if hidden is not None and self._retries is not None:
+            log.info("What is true is written again, since %s has come late", status)
+            self._retries.submit(partial(self._repeat, hidden))
+
+    def _hidden_by(self, status: Status) -> Status | None:
+        """What this worker has to say again, since a former owner has hidden it: one that was cut off, or hung.
+
+        Java's workers leave it at that; who is asked says for good what is not so.
+        """
+        own = self._own.get(status.key)
+        if own is None or own.worker_id == status.worker_id:
+            return None
+        if own.generation > status.generation:
+            return own
+        if own.generation < status.generation:
+            del self._own[status.key]  # it is another worker's by now
+        return None
 
     # -- writing --
 
@@ -158,18 +180,32 @@ class StatusTopic:
         with self._lock:
             self._generation = status.generation
             entry = self._statuses.entry(status)
+            self._own.pop(status.key, None)
             if is_safe and not entry.lets_write(status):
                 return
             entry.sequence += 1
             sequence = entry.sequence
+            if status.state not in _GIVEN_AWAY:
+                self._own[status.key] = status
 
         def is_true() -> bool:
             with self._lock:
                 if entry.is_gone or status.generation != self._generation:
                     return False
-                return not is_safe or (entry.lets_write(status) and entry.sequence == sequence)
+                # Java's workers write an unsafe one again also when there is a newer one, which it hides for good then.
+                return entry.sequence == sequence and (not is_safe or entry.lets_write(status))
 
         self._send(status_record(status), is_true)
+
+    def _repeat(self, status: Status) -> None:
+        """Say again what this worker has said, if it is its last word."""
+
+        def is_true() -> bool:
+            with self._lock:
+                return self._own.get(status.key) is status
+
+        if is_true():
+            self._send(status_record(status), is_true)
 
     def _send_until_taken(self, record: StatusRecord) -> None:
         self._send(record, lambda: True)

@@ -192,23 +192,30 @@ class Statuses:
 
     # -- reading --
 
-    def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Take the next record; what cannot be read is logged, and is nothing."""
+    def apply(self, key: bytes | None, value: bytes | None) -> Status | None:
+        """Take the next record; what cannot be read is logged, and is nothing.
+
+        Returns:
+            What it says of a connector or a task, also where that is not believed; None: it says no such thing.
+        """
         text = "" if key is None else key.decode(errors="replace")
         for prefix, read in _READERS:
             if text.startswith(prefix):
-                read(self, text, value)
-                return
+                return read(self, text, value)
         log.warning("Discarding record with invalid key %s", text)
+        return None
 
-    def _read_connector(self, key: str, value: bytes | None) -> None:
+    def _read_connector(self, key: str, value: bytes | None) -> ConnectorStatus | None:
         name = key.removeprefix(CONNECTOR_PREFIX)
         if not name:
             log.warning("Discarding record with invalid connector status key %s", key)
         elif value is None:
             self._remove_connector(name)
         elif (fields := _fields(value, "connector")) is not None:
-            self._connectors.setdefault(name, Entry()).status = ConnectorStatus(name, *fields)
+            status = ConnectorStatus(name, *fields)
+            self._connectors.setdefault(name, Entry()).status = status
+            return status
+        return None
 
     def _remove_connector(self, name: str) -> None:
         gone: list[Entry[ConnectorStatus] | Entry[TaskStatus]] = list(self._tasks.pop(name, {}).values())
@@ -218,7 +225,7 @@ class Statuses:
         for each in gone:
             each.is_gone = True
 
-    def _read_task(self, key: str, value: bytes | None) -> None:
+    def _read_task(self, key: str, value: bytes | None) -> TaskStatus | None:
         name = _task_of(key)
         if name is None:
             log.warning("Discarding record with invalid task status key %s", key)
@@ -229,7 +236,10 @@ class Statuses:
         elif (fields := _fields(value, "task")) is None:
             log.warning("Failed to parse task status with key %s", key)
         else:
-            self._keep_task(TaskStatus(name, *fields))
+            status = TaskStatus(name, *fields)
+            self._keep_task(status)
+            return status
+        return None
 
     def _keep_task(self, status: TaskStatus) -> None:
         entry = self._task_entry(status.name)

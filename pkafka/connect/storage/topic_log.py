@@ -210,18 +210,23 @@ class TopicLog:
         self._owns_producer = producer is None
         self._consumer: Consumer | None = None
         self._partitions: list[TopicPartition] = []
+        self._begins_committed = False
+        """Whether reading what was there at the start ends where the first open transaction begins."""
 
     @property
     def partition_count(self) -> int:
         """How many partitions the topic has; 0 before the start."""
         return len(self._partitions)
 
-    def start(self, caught_up: Callable[[], object] = lambda: None) -> None:
+    def start(
+        self, caught_up: Callable[[], object] = lambda: None, *, waits_for_transactions: bool = True
+    ) -> None:
         """Make the topic if there is none, and read all that is in it.
 
         Args:
             caught_up: is called once, on the thread that reads, when that is done: between the last record that was
                 there and the first that is new.
+            waits_for_transactions: whether what is in open transactions is to be read too, as soon as they have ended.
 
         Raises:
             ConfigError: the topic is there, and is not compacted, or is to be made as it cannot be.
@@ -249,6 +254,7 @@ class TopicLog:
             raise
         first = _Wish()
         self._wishes.append(first)
+        self._begins_committed = not waits_for_transactions
         self._thread = threading.Thread(
             target=self._run,
             args=(self._admin, self._consumer, caught_up),
@@ -362,7 +368,7 @@ class TopicLog:
             if not wishes:
                 self._poll(consumer, _POLL_MS)
                 return False
-            self._read_to_end(admin, consumer)
+            self._read_to_end(admin, consumer, committed=self._begins_committed and caught_up is not None)
             if self._stopping.is_set():
                 return False
             if caught_up is not None:
@@ -381,19 +387,23 @@ class TopicLog:
             self._stopping.wait(_RETRY_S)
         return False
 
-    def _read_to_end(self, admin: Admin, consumer: Consumer) -> None:
+    def _read_to_end(self, admin: Admin, consumer: Consumer, *, committed: bool) -> None:
         """Read up to where the partitions end now. Positions are behind transactions' markers, as ends are."""
-        ends = self._end_offsets(admin)
+        ends = self._end_offsets(admin, committed=committed)
         for partition, end in ends.items():
             while not self._stopping.is_set() and consumer.position(partition) < end:
                 self._poll(consumer, _STEP_MS)
 
-    def _end_offsets(self, admin: Admin) -> dict[TopicPartition, int]:
+    def _end_offsets(self, admin: Admin, *, committed: bool) -> dict[TopicPartition, int]:
         """Where the partitions end, with transactions that are open: what a leader has just committed counts, although
         its markers may be missing yet. Asked by another client than the reading one, whose connection is busy while it
-        waits for records."""
+        waits for records.
+
+        Args:
+            committed: transactions that are open do not count.
+        """
         found = admin.list_offsets(
-            dict.fromkeys(self._partitions, LATEST), read_committed=False, timeout_ms=_END_OFFSETS_MS
+            dict.fromkeys(self._partitions, LATEST), read_committed=committed, timeout_ms=_END_OFFSETS_MS
         )
         ends = {}
         for partition, outcome in found.items():

@@ -11,19 +11,19 @@ A, B = {"file": "a"}, {"file": "b"}
 def test_a_partition_is_stored_up_to_its_first_record_that_is_not_acknowledged() -> None:
     records = SubmittedRecords()
     first, second, third = (records.submit(A, {"at": number}) for number in (1, 2, 3))
-    records.acknowledge(second)
+    records.acknowledge([second])
     assert records.committable().offsets == []
-    records.acknowledge(first)
+    records.acknowledge([first])
     assert records.committable().offsets == [(A, {"at": 2})]
     assert records.committable().offsets == []
-    records.acknowledge(third)
+    records.acknowledge([third])
     assert records.committable() == ([(A, {"at": 3})], 1, 0)
 
 
 def test_partitions_do_not_wait_for_each_other() -> None:
     records = SubmittedRecords()
     records.submit(A, {"at": 1})
-    records.acknowledge(records.submit(B, {"at": 7}))
+    records.acknowledge([records.submit(B, {"at": 7})])
     assert records.committable() == ([(B, {"at": 7})], 1, 1)
 
 
@@ -37,7 +37,7 @@ def test_nothing_is_stored_before_all_that_stands_before_it(
     acknowledged: set[int] = set()
     stored: dict[int, int] = {}
     for each in order:
-        records.acknowledge(sent[each][1])
+        records.acknowledge([sent[each][1]])
         acknowledged.add(each)
         for partition, offset in records.committable().offsets:
             assert offset is not None

@@ -1,7 +1,8 @@
 """Statuses that the brokers did not take: which are written again."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +10,7 @@ from pkafka.clients.producer.batch import Callback
 from pkafka.connect.states import State, TaskName
 from pkafka.connect.storage import status_topic
 from pkafka.connect.storage.status_topic import StatusTopic
-from pkafka.connect.storage.statuses import TaskStatus, TopicStatus, status_record
+from pkafka.connect.storage.statuses import ConnectorStatus, Status, TaskStatus, TopicStatus, status_record
 from pkafka.connect.storage.topic_log import LogClients, LogTopic
 from pkafka.errors import ApiError, ErrorCode
 
@@ -22,8 +23,11 @@ SOON_S = 30.0
 class RefusingLog:
     """Takes nothing until it is told to; the test says when the answer to a write comes."""
 
-    def __init__(self, topic: LogTopic, _clients: LogClients, _consumed: object) -> None:
+    def __init__(
+        self, topic: LogTopic, _clients: LogClients, consumed: Callable[[SimpleNamespace], None]
+    ) -> None:
         self.topic = topic
+        self._consumed = consumed
         self.sent: list[tuple[bytes, bytes | None]] = []
         self.callbacks: list[Callback] = []
         self.came = threading.Semaphore(0)
@@ -42,6 +46,11 @@ class RefusingLog:
     def answer(self, number: int, error: Exception | None) -> None:
         """Say what became of a write."""
         self.callbacks[number](None, error)  # type: ignore[arg-type]
+
+    def have_read(self, status: Status) -> None:
+        """Another worker's status comes out of the topic."""
+        key, value = status_record(status)
+        self._consumed(SimpleNamespace(key=key, value=value))
 
     def wait(self) -> None:
         """Until one more write has come."""
@@ -70,6 +79,8 @@ def task(state: State, generation: int = 1) -> TaskStatus:
 
 def let_retries_end(log: RefusingLog, statuses: StatusTopic) -> None:
     """Wait until no retry is under way: that of a last record goes behind all others."""
+    while log.came.acquire(blocking=False):
+        pass
     before = len(log.sent)
     statuses.put_topic(TopicStatus("t", "c", 0, 0))
     log.wait()
@@ -111,6 +122,17 @@ def test_a_safe_status_is_not_written_again_after_another(statuses: StatusTopic,
     assert log.sent[2:] == [status_record(task(State.RUNNING))]
 
 
+def test_a_status_is_not_written_again_after_a_newer_one(statuses: StatusTopic, log: RefusingLog) -> None:
+    """A task that starts anew while the leader of the topic changes is not said to be RESTARTING for good."""
+    statuses.put(task(State.RESTARTING))
+    statuses.put(task(State.RUNNING))
+    log.answer(1, None)
+    log.answer(0, LATER)
+    let_retries_end(log, statuses)
+    said = [value for key, value in log.sent if key == b"status-task-c-0"]
+    assert said == [status_record(task(each))[1] for each in (State.RESTARTING, State.RUNNING)]
+
+
 def test_what_is_refused_for_good_is_not_written_again(
     statuses: StatusTopic, log: RefusingLog, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -120,3 +142,49 @@ def test_what_is_refused_for_good_is_not_written_again(
     let_retries_end(log, statuses)
     assert len([each for each in log.sent if each[0] == b"status-task-c-0"]) == 1
     assert "Failed to write status update" in caplog.text
+
+
+def of_another(state: State, generation: int) -> TaskStatus:
+    return TaskStatus(NAME, state, "other:1", generation)
+
+
+@pytest.mark.parametrize("state", [State.UNASSIGNED, State.FAILED, State.RUNNING])
+def test_what_a_former_owner_says_late_is_put_right(
+    statuses: StatusTopic, log: RefusingLog, state: State
+) -> None:
+    """A worker that was cut off gets rid of what it had to say when it is back: it hides what the owner has said."""
+    statuses.put(task(State.RUNNING, 3))
+    log.wait()
+    log.answer(0, None)
+    log.have_read(task(State.RUNNING, 3))
+    log.have_read(of_another(state, 2))
+    log.wait()
+    log.answer(1, LATER)
+    log.wait()
+    assert log.sent == [status_record(task(State.RUNNING, 3))] * 3
+
+
+def test_what_a_former_owner_says_late_of_a_connector_is_put_right(
+    statuses: StatusTopic, log: RefusingLog
+) -> None:
+    statuses.put(ConnectorStatus("c", State.RUNNING, "h:1", 3))
+    log.wait()
+    log.have_read(ConnectorStatus("c", State.UNASSIGNED, "other:1", 2))
+    log.wait()
+    assert log.sent == [status_record(ConnectorStatus("c", State.RUNNING, "h:1", 3))] * 2
+
+
+def test_who_is_no_owner_any_more_leaves_it_to_the_new_one(statuses: StatusTopic, log: RefusingLog) -> None:
+    statuses.put(task(State.RUNNING, 3))
+    log.have_read(of_another(State.RUNNING, 4))  # has taken over
+    log.have_read(of_another(State.UNASSIGNED, 2))
+    let_retries_end(log, statuses)
+    statuses.put(task(State.RUNNING, 5))
+    statuses.put_safe(task(State.UNASSIGNED, 5))  # is given away
+    log.have_read(of_another(State.FAILED, 2))
+    let_retries_end(log, statuses)
+    said = [value for key, value in log.sent if key == b"status-task-c-0"]
+    assert said == [
+        status_record(each)[1]
+        for each in (task(State.RUNNING, 3), task(State.RUNNING, 5), task(State.UNASSIGNED, 5))
+    ]
