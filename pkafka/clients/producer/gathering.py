@@ -171,8 +171,11 @@ class Run:
             return 0
         builder = batch.builder
         before = builder.size_bytes
-        end = builder.append_many(self.stamp_ms, self.values, self.keys, self.headers, 0, count)
-        assert end == count, "a run has what fits the batch"
+        done = 0
+        while done < count:  # the loops take as many at once as they can
+            end = builder.append_many(self.stamp_ms, self.values, self.keys, self.headers, done, count)
+            assert end > done, "a run has what fits the batch"
+            done = end
         if self.callbacks:
             batch.callbacks += [each for each in self.callbacks if each[0].index < builder.count]
         return builder.size_bytes - before
