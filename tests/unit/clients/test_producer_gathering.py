@@ -511,13 +511,13 @@ def _sizes_behind_a_held_one(logs: Logs, producer: Producer) -> Sequence[int]:
 
 
 @contextmanager
-def frozen(**keys: object) -> Iterator[tuple[Logs, Producer]]:
+def frozen(**keys: Any) -> Iterator[tuple[Logs, Producer]]:
     """A producer whose records all have one time, so that a run does not end by chance."""
     with running(**keys) as (logs, producer):
         producer.partitions_for(TOPIC)
         now_ms = producer._clock.now_ms()
         producer._clock.now_ms = lambda: now_ms  # type: ignore[method-assign] # the monotonic time goes on
-        producer._now_s = lambda: now_ms / 1_000  # type: ignore[method-assign]
+        producer._now_s = lambda: now_ms / 1_000
         yield logs, producer
 
 
