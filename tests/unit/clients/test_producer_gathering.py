@@ -270,6 +270,9 @@ class Ends:
         self._values = run.values
         self._before = before
 
+    def __len__(self) -> int:
+        return len(self._values)
+
     def append(self, value: bytes | None) -> None:
         run = self._run
         run.values = self._values
@@ -279,6 +282,21 @@ class Ends:
             run.end()
         if self._before:
             run.values.append(value)
+
+
+class Interrupted:
+    """Stands for the values of a run; somebody presses Ctrl-C just before the next one is added."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._values = run.values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def append(self, value: bytes | None) -> None:
+        self._run.values = self._values
+        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -395,6 +413,42 @@ def test_a_closed_producer_has_no_open_run() -> None:
             producer.send(TOPIC, b"y")
         assert [each.result(0).offset for each in futures] == list(range(10))
         assert logs.count() == 10
+
+
+@pytest.mark.parametrize("key", [None, b"key"])
+def test_a_child_process_adds_nothing_to_a_run(key: bytes | None) -> None:
+    with frozen(**LINGERS) as (_, producer):
+        for _ in range(10):
+            producer.send(TOPIC, b"x", key)
+        assert _open_run(producer)
+        producer._forsake()
+        with pytest.raises(ClosedError):
+            producer.send(TOPIC, b"y", key)
+        producer._is_forsaken = False  # so that it can be closed: this is no child
+
+
+@pytest.mark.parametrize("key", [None, b"key"])
+def test_ctrl_c_leaves_keys_values_and_callbacks_together(key: bytes | None) -> None:
+    called: list[str] = []
+
+    def note(name: str, metadata: RecordMetadata, _error: Exception | None) -> None:
+        called.append(f"{name} {metadata.offset}")
+
+    with frozen(**LINGERS) as (logs, producer):
+        for number in range(4):
+            producer.send(TOPIC, b"%d" % number, key)
+        run = _open_run(producer)
+        run.values = Interrupted(run)  # type: ignore[assignment] # append() and len() are all that is called
+        with pytest.raises(KeyboardInterrupt):
+            producer.send(TOPIC, b"lost", key and b"lost key", callback=partial(note, "lost"))
+        futures = [
+            producer.send(TOPIC, b"%d" % number, key, callback=partial(note, "kept")) for number in (4, 5)
+        ]
+        producer.flush(20)
+        found = logs.records[TOPIC, 0]
+        assert [(each.key, each.value) for each in found] == [(key, b"%d" % number) for number in range(6)]
+        assert [each.result(0).offset for each in futures] == [4, 5]
+        assert called == ["kept 4", "kept 5"]
 
 
 def test_records_that_were_only_gathered_fail_with_their_batch() -> None:
