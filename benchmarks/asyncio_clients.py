@@ -41,6 +41,30 @@ async def aiokafka_send(bootstrap: str, topic: str, record_bytes: int) -> Counts
             yield _GROUP
 
 
+async def pkafka_send_in_turn(bootstrap: str, topic: str, record_bytes: int) -> Counts:
+    """``send()`` of a group, and the outcomes one after the other: without what ``gather()`` costs."""
+    from pkafka.clients.aio import AsyncProducer
+
+    value = bytes(record_bytes)
+    async with AsyncProducer({"bootstrap.servers": bootstrap}) as producer:
+        while True:
+            for outcome in [await producer.send(topic, value) for _ in range(_GROUP)]:
+                await outcome
+            yield _GROUP
+
+
+async def aiokafka_send_in_turn(bootstrap: str, topic: str, record_bytes: int) -> Counts:
+    """The same with aiokafka."""
+    from aiokafka import AIOKafkaProducer
+
+    value = bytes(record_bytes)
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all") as producer:
+        while True:
+            for outcome in [await producer.send(topic, value) for _ in range(_GROUP)]:
+                await outcome
+            yield _GROUP
+
+
 async def pkafka_read(bootstrap: str, topic: str, _record_bytes: int) -> Counts:
     """``getone()``, up to the end of the topic and again."""
     from pkafka.clients.aio import AsyncConsumer
@@ -87,7 +111,15 @@ async def aiokafka_read(bootstrap: str, topic: str, _record_bytes: int) -> Count
 
 
 WAYS: Final[dict[str, Callable[[str, str, int], Any]]] = {
-    way.__name__: way for way in (pkafka_send, aiokafka_send, pkafka_read, aiokafka_read)
+    way.__name__: way
+    for way in (
+        pkafka_send,
+        aiokafka_send,
+        pkafka_send_in_turn,
+        aiokafka_send_in_turn,
+        pkafka_read,
+        aiokafka_read,
+    )
 }
 
 
@@ -95,7 +127,7 @@ def main() -> None:
     """Run one of :data:`WAYS` in this process."""
     way, bootstrap, topic, record_bytes, seconds = sys.argv[1:]
     counts = WAYS[way](bootstrap, topic, int(record_bytes))
-    client_process.count(counts, float(seconds), finish=way.endswith("_send"))
+    client_process.count(counts, float(seconds), finish="_send" in way)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from benchmarks import client_process
 
 _LIST: Final = 1_000
 _BURST: Final = 1_000
+_KEYS: Final = [b"key-%d" % number for number in range(_BURST)]
+_HEADERS: Final = [("origin", b"benchmark")]
 _QUEUE: Final = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 512_000}
 
 Counts = Generator[int, None, None]
@@ -52,6 +54,29 @@ def pkafka_send(bootstrap: str, topic: str, value: bytes) -> Counts:
             future.result(0)
 
 
+def pkafka_send_all(bootstrap: str, topic: str, value: bytes) -> Counts:
+    """``send()`` with a key, a header and a callback."""
+    from pkafka.clients.producer import Producer, RecordMetadata
+
+    done = 0
+
+    def callback(_metadata: RecordMetadata, error: Exception | None) -> None:
+        nonlocal done
+        done += error is None
+
+    with Producer({"bootstrap.servers": bootstrap}) as producer:
+        handed_over = 0
+        try:
+            while True:
+                for key in _KEYS:
+                    producer.send(topic, value, key, headers=_HEADERS, callback=callback)
+                handed_over += len(_KEYS)
+                yield len(_KEYS)
+        finally:
+            producer.flush()
+            assert done == handed_over
+
+
 def confluent_bulk(bootstrap: str, topic: str, value: bytes) -> Counts:
     """``produce_batch()`` of lists."""
     for producer in _confluent(bootstrap):
@@ -72,6 +97,26 @@ def confluent_send(bootstrap: str, topic: str, value: bytes) -> Counts:
                     producer.poll(0.01)
         producer.poll(0)
         yield _BURST
+
+
+def confluent_send_all(bootstrap: str, topic: str, value: bytes) -> Counts:
+    """``produce()`` with a key, a header and a callback."""
+    done = 0
+
+    def callback(error: object, _message: object) -> None:
+        nonlocal done
+        done += error is None
+
+    for producer in _confluent(bootstrap):
+        for key in _KEYS:
+            while True:
+                try:
+                    producer.produce(topic, value, key, headers=_HEADERS, on_delivery=callback)
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+        producer.poll(0)
+        yield len(_KEYS)
 
 
 def _confluent(bootstrap: str) -> Iterator[Any]:
@@ -136,8 +181,10 @@ WAYS: Final[dict[str, Callable[[str, str, bytes], Any]]] = {
     for way in (
         pkafka_bulk,
         pkafka_send,
+        pkafka_send_all,
         confluent_bulk,
         confluent_send,
+        confluent_send_all,
         kafka_python_send,
         aiokafka_bulk,
         aiokafka_send,

@@ -11,9 +11,15 @@ from benchmarks.systems import Target
 _RECORD_BYTES: Final = 100
 _DATA: dict[str, Data] = {}
 # How it is called here, and the way of benchmarks.asyncio_clients.
-_SENDERS: Final = {"send": "pkafka_send", "send, aiokafka": "aiokafka_send"}
+_SENDERS: Final = {
+    "send": "pkafka_send",
+    "send, aiokafka": "aiokafka_send",
+    "send in turn": "pkafka_send_in_turn",
+    "send in turn, aiokafka": "aiokafka_send_in_turn",
+}
 _READERS: Final = {"read": "pkafka_read", "read, aiokafka": "aiokafka_read"}
 _TIMES_AIOKAFKA: Final = 3
+_RATIOS: Final = ("send", "send in turn", "read")
 
 
 def _prepare(target: Target, settings: Settings) -> None:
@@ -44,7 +50,7 @@ def _measure(target: Target, settings: Settings) -> dict[str, float]:
         wire.delete_topic(target.address, topic)
     for name, way in _READERS.items():
         figures[name] = _rate(way, target, _DATA[target.name].topic, settings)
-    for verb in ("send", "read"):
+    for verb in _RATIOS:
         figures[f"{verb} / aiokafka"] = figures[verb] / figures[f"{verb}, aiokafka"]
     return figures
 
@@ -54,13 +60,13 @@ SCENARIOS = (
         name="asyncio_clients",
         about=(
             f"{_RECORD_BYTES} B records one by one with clients of asyncio, 1 partition: sent with acks=all, 1,000 "
-            "outcomes awaited at a time; read from 16 kB batches; thousands of records/s"
+            "outcomes awaited at a time, by gather() or in turn; read from 16 kB batches; thousands of records/s"
         ),
         figures=(
             *(Figure(name, "k/s", more_is_better=True) for name in (*_SENDERS, *_READERS)),
             *(
                 Figure(f"{verb} / aiokafka", "x", more_is_better=True, floor=_TIMES_AIOKAFKA)
-                for verb in ("send", "read")
+                for verb in _RATIOS
             ),
         ),
         measure=_measure,

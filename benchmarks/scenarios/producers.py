@@ -18,6 +18,8 @@ _WAYS: Final = {
     "one by one, confluent": ("confluent_send", False),
     "one by one, aiokafka": ("aiokafka_send", False),
     "one by one, kafka-python": ("kafka_python_send", False),
+    "with all": ("pkafka_send_all", False),
+    "with all, confluent": ("confluent_send_all", False),
 }
 # One way, another one, and at least how many times as fast the one is to be.
 _RATIOS: Final = (
@@ -57,7 +59,7 @@ def _scenario(record_bytes: int) -> Scenario:
         name=f"producers_{'1k' if record_bytes == 1000 else f'{record_bytes}b'}",
         about=(
             f"produce {record_bytes} B records with pkafka's producer and others', acks=all, no codec, 1 partition, "
-            "thousands of records/s"
+            "thousands of records/s; with all: one by one, each with a key, a header and a callback"
         ),
         figures=(
             *(Figure(name, "k/s", more_is_better=True) for name in _WAYS),

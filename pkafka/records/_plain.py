@@ -253,7 +253,8 @@ def _field(data: bytes) -> bytes:
 Parts: TypeAlias = list[bytes]
 
 _HEADS_MAX: Final = 16
-_heads: dict[tuple[int, int, bytes], Parts] = {}  # what stands before the values of one size, by offset delta
+_heads: dict[tuple[int, bytes], Parts] = {}  # what stands before the values of one size, by offset delta
+_offsets: Parts = []  # offset deltas as they are written; replaced as a whole, as there may be several threads
 
 
 def append_records(
@@ -320,7 +321,10 @@ def _append_run(
     if None in run or len(set(map(len, run))) > 1:  # type: ignore[arg-type] # the first half says that none is None
         return index
     parts: list[bytes | None] = [None] * (2 * count)
-    parts[::2] = _heads_of(size, timestamp_delta, headers, offset_delta + count)[offset_delta:]
+    if timestamp_delta:
+        parts[::2] = _new_heads(size, timestamp_delta, headers, offset_delta, offset_delta + count)
+    else:
+        parts[::2] = _heads_of(size, headers, offset_delta + count)[offset_delta:]
     parts[1::2] = run
     begin = parts[0]
     assert begin is not None
@@ -330,21 +334,41 @@ def _append_run(
     return index + count
 
 
-def _heads_of(size: int, timestamp_delta: int, headers: bytes, stop: int) -> Parts:
-    """What stands between the values of records with offset deltas up to ``stop`` - 1."""
-    heads = _heads.get((size, timestamp_delta, headers))
-    if heads is None:
+def _heads_of(size: int, headers: bytes, stop: int) -> Parts:
+    """What stands between the values of records of the batch's time with offset deltas up to ``stop`` - 1."""
+    heads = _heads.get((size, headers), [])
+    if len(heads) < stop:
         if len(_heads) >= _HEADS_MAX:
             _heads.clear()
-        heads = _heads[size, timestamp_delta, headers] = []
-    if len(heads) < stop:
-        time = varint.encode(timestamp_delta)
-        length = varint.encode(size)
-        for offset in range(len(heads), stop):
-            fields = b"\x00%b%b\x01%b" % (time, varint.encode(offset), length)
-            total = varint.encode(len(fields) + size + len(headers))
-            heads.append(headers + total + fields)
+        # A new list: threads that have the old one find it as it was.
+        heads = _heads[size, headers] = heads + _new_heads(size, 0, headers, len(heads), stop)
     return heads[:stop] if len(heads) > stop else heads
+
+
+def _new_heads(size: int, timestamp_delta: int, headers: bytes, start: int, stop: int) -> Parts:
+    """What stands between the values of records with offset deltas from ``start`` to ``stop`` - 1."""
+    offsets = _offsets_to(stop)
+    time = varint.encode(timestamp_delta)
+    end = b"\x01%b" % varint.encode(size)
+    heads: Parts = []
+    while start < stop:
+        # The record's length is the same as long as its offset takes as many bytes.
+        width = len(offsets[start])
+        following = min(stop, 1 << 7 * width - 1)
+        length = varint.encode(1 + len(time) + width + len(end) + size + len(headers))
+        begin = b"%b%b\x00%b" % (headers, length, time)
+        heads += [begin + offset + end for offset in offsets[start:following]]
+        start = following
+    return heads
+
+
+def _offsets_to(stop: int) -> Parts:
+    """The offset deltas up to ``stop`` - 1 at least."""
+    global _offsets
+    known = _offsets
+    if len(known) < stop:
+        known = _offsets = known + [varint.encode(offset) for offset in range(len(known), stop)]
+    return known
 
 
 _MURMUR_SEED: Final = 0x9747B28C

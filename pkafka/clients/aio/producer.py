@@ -301,11 +301,10 @@ class _Core(Producer):
         outcome = Outcome(loop=outcomes.loop)
         assert run.batch is not None
         outcome.batch = batch = run.batch
-        outcome.index = run.count
+        outcome.index = run.first + len(run.values)
         outcome.timestamp_ms = run.stamp_ms
         outcome.key_size = -1
         outcome.value_size = len(value)
-        run.count += 1
         run.values.append(value)
         if not run.is_open and not run.has(outcome):
             return None

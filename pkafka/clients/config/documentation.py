@@ -120,7 +120,11 @@ PRODUCER: Final[dict[str, About]] = {
         "low",
         "Replicas that must have a record before it counts as sent: all in sync (all or -1), the leader (1), none (0).",
     ),
-    "batch.size": About("medium", "Records for one partition are gathered up to so many bytes."),
+    "batch.size": About(
+        "medium",
+        "Records for one partition are gathered up to so many bytes; "
+        "when it is left out, batches that have to wait may grow to 256 KiB.",
+    ),
     "buffer.memory": About("high", "Bytes of records that may wait to be sent; then send waits."),
     "compression.gzip.level": About("medium", "Level of gzip: 1 to 9, or -1 for the codec's default."),
     "compression.lz4.level": About("medium", "Level of lz4."),

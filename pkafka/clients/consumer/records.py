@@ -1,7 +1,6 @@
 """Records as poll returns them, and the deserializers that make keys and values of bytes."""
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
@@ -29,7 +28,7 @@ class ConsumerRecord(NamedTuple):
 
 
 # Without a frame of Python for each record.
-_make_record: Final[Callable[[tuple[Any, ...]], ConsumerRecord]] = partial(tuple.__new__, ConsumerRecord)
+_new_record: Final[Callable[[type[ConsumerRecord], tuple[Any, ...]], ConsumerRecord]] = tuple.__new__
 
 
 class ConsumerRecords(list[ConsumerRecord]):
@@ -101,7 +100,8 @@ class RecordReader:
         keys, bad_key = _deserialized(self._key, chunk, chunk.keys)
         values, bad_value = _deserialized(self._value, chunk, chunk.values)
         records += map(
-            _make_record,
+            _new_record,
+            repeat(ConsumerRecord),
             zip(
                 repeat(chunk.partition.topic),
                 repeat(chunk.partition.partition),

@@ -24,9 +24,9 @@ class RecordMetadata(NamedTuple):
 
 
 # Without a frame of Python for each record.
-_make_metadata: Final[Callable[[tuple[str, int, int, int, int, int]], RecordMetadata]] = partial(
-    tuple.__new__, RecordMetadata
-)
+_new_metadata: Final[
+    Callable[[type[RecordMetadata], tuple[str, int, int, int, int, int]], RecordMetadata]
+] = tuple.__new__
 
 
 class Placed:
@@ -65,7 +65,8 @@ class Placed:
             if error is not None:
                 return RecordMetadata(topic, partition, -1, -1), error
         base, timestamp_ms = batch.base_offset, batch.append_time_ms
-        return _make_metadata(
+        return _new_metadata(
+            RecordMetadata,
             (
                 topic,
                 partition,
@@ -73,7 +74,7 @@ class Placed:
                 timestamp_ms if timestamp_ms >= 0 else self.timestamp_ms,
                 self.key_size,
                 self.value_size,
-            )
+            ),
         ), None
 
 

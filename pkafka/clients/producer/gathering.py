@@ -43,7 +43,6 @@ class Run:
         "batch",
         "begin_s",
         "callbacks",
-        "count",
         "end_s",
         "first",
         "generation",
@@ -88,20 +87,20 @@ class Run:
         self.values: list[bytes | None] = []
         self.keys: list[bytes | None] | None = [] if has_keys else None
         self.callbacks: list[tuple[RecordFuture, Callback]] = []
-        self.first = self.count = 0 if batch is None else batch.builder.count
-        """How many records the batch had, and how many it has with those of the run."""
+        self.first = 0 if batch is None else batch.builder.count
+        """How many records the batch had before."""
         self.taken = 0
         """How many of the run were encoded, once it is not open any more."""
         self.overhead = 0
         """What a record takes at most beside its key and its value, in bytes."""
         self.room = -1
         """How long the key and the value of the next record may be together; negative when there is no room."""
-        if batch is not None and self.count <= _COUNT_MAX:
+        if batch is not None and self.first <= _COUNT_MAX:
             room = min(room_bytes, _BYTES_MAX)
             # Of the record, of its value, and of its key; a null needs one byte.
             lengths = _bytes_of(room) * (3 if has_keys else 2) + (not has_keys)
             times = len(varint.encode(stamp_ms - batch.builder.base_timestamp))
-            offsets = _bytes_of(self.count + room // _RECORD_BYTES_MIN)
+            offsets = _bytes_of(self.first + room // _RECORD_BYTES_MIN)
             self.overhead = _ATTRIBUTES_BYTES + lengths + times + offsets + len(headers)
             self.room = room - self.overhead
 
@@ -138,14 +137,14 @@ class Run:
         self.room = room - self.overhead
         future = RecordFuture()
         future.batch = batch
-        future.index = self.count
+        future.index = self.first + len(self.values)
         future.timestamp_ms = self.stamp_ms
         future.key_size = -1 if key is None else key_size
         future.value_size = -1 if value is None else value_size
-        self.count += 1
         if callback is not None:
             self.callbacks.append((future, callback))
         if keys is not None:
+            del keys[len(self.values) :]  # a Ctrl-C may have come between a key and its value
             keys.append(key)
         self.values.append(value)
         return future if self.is_open or self.has(future) else None
@@ -162,20 +161,31 @@ class Run:
             By how many bytes the batch grew.
         """
         batch = self.batch
-        if batch is None or not self.is_open:
+        if batch is None or batch.run is not self:
             return 0
         self.is_open = False
         self.taken = count = len(self.values)  # what the owner adds from now on is not taken
-        batch.run = None
-        if not count:
-            return 0
         builder = batch.builder
         before = builder.size_bytes
-        end = builder.append_many(self.stamp_ms, self.values, self.keys, self.headers, 0, count)
-        assert end == count, "a run has what fits the batch"
+        while (done := builder.count - self.first) < count:  # the loops take as many at once as they can
+            end = builder.append_many(self.stamp_ms, self.values, self.keys, self.headers, done, count)
+            assert end > done, "a run has what fits the batch"
         if self.callbacks:
-            batch.callbacks += [each for each in self.callbacks if each[0].index < builder.count]
+            # By index, because a Ctrl-C may have come between a record and its callback.
+            each = {future.index: (future, callback) for future, callback in self.callbacks}
+            batch.callbacks += [pair for index, pair in each.items() if index < builder.count]
+        batch.run = None
+        self._forget()
         return builder.size_bytes - before
+
+    def _forget(self) -> None:
+        """Have nobody keep the records: there is a run for every partition."""
+        assert self.batch is not None
+        queue = self.batch.queue
+        if queue.run is self:
+            queue.run = NO_RUN
+        if queue.topic.run is self:
+            queue.topic.run = NO_RUN
 
 
 def _bytes_of(number_max: int) -> int:

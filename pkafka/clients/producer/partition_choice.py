@@ -24,7 +24,8 @@ class PartitionChoice:
         self._cluster = cluster
         self._partitioner = partitioner
         self._keys_count = keys_count
-        self._partitions_of_keys: dict[tuple[bytes, int], int] = {}
+        self._partitions_of_keys: dict[int, dict[bytes, int]] = {}
+        """By the number of partitions."""
 
     def choose(
         self,
@@ -47,12 +48,13 @@ class PartitionChoice:
             return chosen
         if key_bytes is None or not self._keys_count:
             return _ANY_PARTITION
-        known = (key_bytes, layout.partition_count)
-        found = self._partitions_of_keys.get(known)
+        count = layout.partition_count
+        known = self._partitions_of_keys.get(count)
+        found = None if known is None else known.get(key_bytes)
         if found is None:
-            if len(self._partitions_of_keys) >= _KEYS_REMEMBERED:
-                self._partitions_of_keys.clear()
-            found = self._partitions_of_keys[known] = partition_of_key(key_bytes, layout.partition_count)
+            if known is None or len(known) >= _KEYS_REMEMBERED:
+                known = self._partitions_of_keys[count] = {}
+            found = known[key_bytes] = partition_of_key(key_bytes, count)
         return found
 
     def by_partition(

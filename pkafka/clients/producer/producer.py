@@ -187,11 +187,10 @@ class Producer(TransactionCalls):
             assert run.batch is not None
             future = RecordFuture()
             future.batch = run.batch
-            future.index = count = run.count
+            future.index = run.first + len(run.values)
             future.timestamp_ms = run.stamp_ms
             future.key_size = -1
             future.value_size = len(value)
-            run.count = count + 1
             if callback is not None:
                 run.callbacks.append((future, callback))
             run.values.append(value)
@@ -538,7 +537,7 @@ class Producer(TransactionCalls):
     def _forsake(self) -> None:
         """In a child process, which has no sender thread: take nothing more, and wait for nothing."""
         self._closed = self._is_guarded = self._is_forsaken = True
-        self._accumulator.run = NO_RUN
+        self._accumulator.run, self._accumulator.shows_runs = NO_RUN, False
 
 
 def _after_fork() -> None:

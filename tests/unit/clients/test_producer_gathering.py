@@ -24,6 +24,7 @@ from pkafka.clients.producer.queues import TopicQueues
 from pkafka.clock import ManualClock
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.produce import BatchIndexAndErrorMessage
+from pkafka.records import _plain, builder
 from pkafka.records.builder import NO_HEADERS, encode_headers
 from tests.talk import wait_for
 from tests.unit.clients.test_producer_sending import Logs, error, running
@@ -207,12 +208,14 @@ TURNS = [
 ]
 
 
-@example(TURNS, 3, 1, {"batch.size": 3_000})
-@example(TURNS, 2, 2, {})
+@example(TURNS, 3, 1, False, {"batch.size": 3_000})
+@example(TURNS, 2, 2, False, {})
+@example([Sent(-1, None, 100, NO_HEADERS, 900)], 1, 1, True, {"batch.size": 100_000})
 @given(
     STEPS,
     st.integers(1, 3),
     st.integers(0, 3),
+    st.booleans(),
     st.sampled_from(
         [
             {},
@@ -224,11 +227,18 @@ TURNS = [
     ),
 )
 def test_runs_change_nothing_but_the_time_that_it_takes(
-    steps: list[Sent | Many | Taken | Passed], partitions: int, seed: int, keys: dict[str, object]
+    steps: list[Sent | Many | Taken | Passed],
+    partitions: int,
+    seed: int,
+    pure: bool,
+    keys: dict[str, object],
 ) -> None:
     gathering = Filled(gathers=True, partitions=partitions, seed=seed, keys=keys)
     plain = Filled(gathers=False, partitions=partitions, seed=seed, keys=keys)
     with pytest.MonkeyPatch.context() as patch:
+        if pure:
+            patch.setattr(builder, "append_records", _plain.append_records)
+            patch.setattr(builder, "append_record", _plain.append_record)
         for step in [*steps, *(Taken(each % 3) for each in range(60))]:
             for filled in (gathering, plain):
                 patch.setattr(accumulator, "random_below", filled.below)
@@ -260,6 +270,9 @@ class Ends:
         self._values = run.values
         self._before = before
 
+    def __len__(self) -> int:
+        return len(self._values)
+
     def append(self, value: bytes | None) -> None:
         run = self._run
         run.values = self._values
@@ -269,6 +282,21 @@ class Ends:
             run.end()
         if self._before:
             run.values.append(value)
+
+
+class Interrupted:
+    """Stands for the values of a run; somebody presses Ctrl-C just before the next one is added."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._values = run.values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def append(self, value: bytes | None) -> None:
+        self._run.values = self._values
+        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -387,11 +415,48 @@ def test_a_closed_producer_has_no_open_run() -> None:
         assert logs.count() == 10
 
 
+@pytest.mark.parametrize("key", [None, b"key"])
+def test_a_child_process_adds_nothing_to_a_run(key: bytes | None) -> None:
+    with frozen(**LINGERS) as (_, producer):
+        for _ in range(10):
+            producer.send(TOPIC, b"x", key)
+        assert _open_run(producer)
+        producer._forsake()
+        with pytest.raises(ClosedError):
+            producer.send(TOPIC, b"y", key)
+        producer._is_forsaken = False  # so that it can be closed: this is no child
+
+
+@pytest.mark.parametrize("key", [None, b"key"])
+def test_ctrl_c_leaves_keys_values_and_callbacks_together(key: bytes | None) -> None:
+    called: list[str] = []
+
+    def note(name: str, metadata: RecordMetadata, _error: Exception | None) -> None:
+        called.append(f"{name} {metadata.offset}")
+
+    with frozen(**LINGERS) as (logs, producer):
+        for number in range(4):
+            producer.send(TOPIC, b"%d" % number, key)
+        run = _open_run(producer)
+        run.values = Interrupted(run)  # type: ignore[assignment] # append() and len() are all that is called
+        with pytest.raises(KeyboardInterrupt):
+            producer.send(TOPIC, b"lost", key and b"lost key", callback=partial(note, "lost"))
+        futures = [
+            producer.send(TOPIC, b"%d" % number, key, callback=partial(note, "kept")) for number in (4, 5)
+        ]
+        producer.flush(20)
+        found = logs.records[TOPIC, 0]
+        assert [(each.key, each.value) for each in found] == [(key, b"%d" % number) for number in range(6)]
+        assert [each.result(0).offset for each in futures] == [4, 5]
+        assert called == ["kept 4", "kept 5"]
+
+
 def test_records_that_were_only_gathered_fail_with_their_batch() -> None:
     failed: list[Exception | None] = []
     with frozen(**LINGERS) as (logs, producer):
         futures = [producer.send(TOPIC, b"x", callback=lambda _, why: failed.append(why)) for _ in range(10)]
         assert _open_run(producer).values
+        logs.held.clear()  # where the sender is quicker than close(), it has no answer
         producer.close(0)
         assert all(isinstance(each.exception(0), ClosedError) for each in futures)
         assert len(failed) == 10
@@ -500,13 +565,13 @@ def _sizes_behind_a_held_one(logs: Logs, producer: Producer) -> Sequence[int]:
 
 
 @contextmanager
-def frozen(**keys: object) -> Iterator[tuple[Logs, Producer]]:
+def frozen(**keys: Any) -> Iterator[tuple[Logs, Producer]]:
     """A producer whose records all have one time, so that a run does not end by chance."""
     with running(**keys) as (logs, producer):
         producer.partitions_for(TOPIC)
         now_ms = producer._clock.now_ms()
         producer._clock.now_ms = lambda: now_ms  # type: ignore[method-assign] # the monotonic time goes on
-        producer._now_s = lambda: now_ms / 1_000  # type: ignore[method-assign]
+        producer._now_s = lambda: now_ms / 1_000
         yield logs, producer
 
 

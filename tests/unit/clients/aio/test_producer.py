@@ -129,7 +129,7 @@ def test_a_record_that_comes_while_its_run_ends_is_sent_once(before: bool) -> No
             core = producer._running.core
             now_ms = core._clock.now_ms()
             core._clock.now_ms = lambda: now_ms  # type: ignore[method-assign] # so that the run does not end by chance
-            core._now_s = lambda: now_ms / 1_000  # type: ignore[method-assign]
+            core._now_s = lambda: now_ms / 1_000
             outcomes += [await producer.send("t", b"%d" % number) for number in range(1, 5)]
             run_ = core._accumulator.run
             assert run_.is_open
