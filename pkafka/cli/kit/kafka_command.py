@@ -26,8 +26,8 @@ from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
 HELP_FLAGS: Final = ["--help", "-h"]
 _TOLD_BY: Final = frozenset({*HELP_FLAGS, "--version"})
 _ACTION: Final = f"{__name__}.action"
-_NO_NUMBER: Final = re.compile(r"'(.*)' is not a valid (?:integer|float)", re.DOTALL)
-_NO_TOPIC_KEY: Final = re.compile(r"Unknown topic config name: (\S+)")
+_NO_NUMBER: Final = r"(?s)'(.*)' is not a valid (?:integer|float)"
+_NO_TOPIC_KEY: Final = r"Unknown topic config name: (\S+)"
 _RIGHTS: Final = "pk-acls --explain says which rule decides; who administrates allows more by pk-acls --add"
 _HINTS: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: _RIGHTS,
@@ -369,7 +369,7 @@ def _hint_at(error: ApiError) -> str | None:
 
 def _meant_key(error: ApiError) -> str | None:
     """The setting of topics that looks most like one that does not exist."""
-    found = _NO_TOPIC_KEY.fullmatch(error.message) if error.code is ErrorCode.INVALID_CONFIG else None
+    found = re.fullmatch(_NO_TOPIC_KEY, error.message) if error.code is ErrorCode.INVALID_CONFIG else None
     if found is None:
         return None
     from pkafka.cli.kit.spelling import did_you_mean
@@ -390,7 +390,7 @@ def _in_kafkas_words(error: click.BadParameter) -> click.UsageError:
     is_number = error.param is not None and isinstance(
         error.param.type, click.types.IntParamType | click.types.FloatParamType
     )
-    found = _NO_NUMBER.match(error.message) if is_number else None
+    found = re.match(_NO_NUMBER, error.message) if is_number else None
     if found is None or error.param is None:
         return error
     name = max(error.param.opts, key=len).lstrip("-")
