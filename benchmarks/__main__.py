@@ -22,6 +22,7 @@ from benchmarks.python_build import this_python
 from benchmarks.registry import SCENARIOS
 from benchmarks.report import Report
 from benchmarks.systems import Systems, Target, settle
+from pkafka.errors import PkafkaError
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -93,7 +94,7 @@ def _warm_up(scenario: Scenario, target: Target, settings: Settings) -> None:
 def _failures(report: Report, where: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, RuntimeError, TimeoutError, ValueError) as error:
+    except (OSError, RuntimeError, TimeoutError, ValueError, AssertionError, PkafkaError) as error:
         report.failures.append(f"{where}: {type(error).__name__}: {str(error)[:300]}")
 
 

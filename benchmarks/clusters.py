@@ -129,6 +129,8 @@ def running_cluster(system: str, directory: Path, *, shares_cores: bool = False)
     with running_server(directory, jars=jars, tick_time_ms=_TICK_MS) as (_, port):
         shared: dict[str, object] = {"pkafka.workers": cores_for_each(SIZE)} if shares_cores else {}
         made = [_broker(system, directory / str(number), number, port, shared) for number in range(SIZE)]
+        for broker in made:
+            broker.start_timeout_s = _MANY_MS / 1000
         try:
             with ThreadPoolExecutor(SIZE) as threads:
                 list(threads.map(lambda broker: broker.start(), made))

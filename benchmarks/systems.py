@@ -45,6 +45,8 @@ _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 class Process(Protocol):
     """A broker that can be started and stopped."""
 
+    start_timeout_s: float
+
     @property
     def bootstrap(self) -> str: ...
     @property

@@ -9,13 +9,12 @@ from typing import Final
 
 from pkafka.java.text import trim
 
-_INTEGER: Final = re.compile(r"[+-]?\d+")
+# Patterns are compiled when they are first needed: every command imports this.
+_INTEGER: Final = r"[+-]?\d+"
 _DIGITS_END: Final = "\uffff"
 _LONGEST: Final = 64  # far more than any number in range has, zeros in front left out
-_DECIMAL: Final = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
-_HEXADECIMAL: Final = re.compile(
-    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
-)
+_DECIMAL: Final = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
+_HEXADECIMAL: Final = r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
 
 
 def double_text(value: float) -> str:
@@ -42,7 +41,7 @@ def parse_integer(text: str, bits: int) -> int:
     Raises:
         ValueError: it is no number, or out of range.
     """
-    if _INTEGER.fullmatch(text) is None or max(text) > _DIGITS_END:
+    if re.fullmatch(_INTEGER, text) is None or max(text) > _DIGITS_END:
         raise ValueError(f'For input string: "{text}"')
     limit = 1 << (bits - 1)
     digits = text.lstrip("+-").lstrip("0") or "0"
@@ -77,13 +76,13 @@ def parse_double(text: str) -> float:
         ValueError: it is no number.
     """
     trimmed = trim(text)
-    hexadecimal = _HEXADECIMAL.fullmatch(trimmed)
+    hexadecimal = re.fullmatch(_HEXADECIMAL, trimmed)
     if hexadecimal is not None:
         try:
             return float.fromhex(hexadecimal[1])
         except OverflowError:
             return -inf if trimmed.startswith("-") else inf
-    if _DECIMAL.fullmatch(trimmed) is None:
+    if re.fullmatch(_DECIMAL, trimmed) is None:
         raise ValueError(f'For input string: "{trimmed}"' if trimmed else "empty String")
     return float(
         trimmed.removesuffix("Infinity") + "inf" if trimmed.endswith("y") else trimmed.rstrip("fFdD")

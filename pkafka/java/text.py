@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-_BLANKS_BETWEEN: Final = re.compile(r"\s+", re.ASCII)
+_BLANKS_BETWEEN: Final = r"(?a:\s+)"
 _SPACES: Final = " \t\n\v\f\r"
 BLANKS: Final = "".join(map(chr, range(0x21)))
 """What String.trim takes away: U+0020 and all below it, and nothing above it, such as U+00A0 or U+2003."""
@@ -31,7 +31,7 @@ def split_list(text: str) -> list[str]:
 
 def split_blanks(text: str) -> list[str]:
     r"""The pieces between blanks of ASCII: what ``\s+`` parts."""
-    return split(_BLANKS_BETWEEN.sub(" ", text), " ")
+    return split(re.sub(_BLANKS_BETWEEN, " ", text), " ")
 
 
 def lines(text: str) -> list[str]:

@@ -294,6 +294,7 @@ class KafkaBroker:
         self.log_file = directory / "server.log"
         self.port = 0
         self.properties = directory / "server.properties"
+        self.start_timeout_s = START_TIMEOUT_S
         self._overrides = dict(overrides or {})
         self._command = [
             java_program("java"),
@@ -349,7 +350,7 @@ class KafkaBroker:
             )
         named = _PLAIN.search(str(settings["listeners"]))
         plain = int(named[1]) if named else 0
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + self.start_timeout_s
         while True:
             text = self.log_file.read_text(errors="replace")[begin:]
             bound = [int(each) for each in _BOUND.findall(text)]

@@ -26,9 +26,9 @@ from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
 HELP_FLAGS: Final = ["--help", "-h"]
 _TOLD_BY: Final = frozenset({*HELP_FLAGS, "--version"})
 _ACTION: Final = f"{__name__}.action"
-_NO_NUMBER: Final = re.compile(r"'(.*)' is not a valid (?:integer|float)", re.DOTALL)
-_NO_TOPIC_KEY: Final = re.compile(r"Unknown topic config name: (\S+)")
-_NEEDS: Final = re.compile(r"Request Request\(.*\) needs (\w+) permission\.", re.DOTALL)
+_NO_NUMBER: Final = r"(?s)'(.*)' is not a valid (?:integer|float)"
+_NO_TOPIC_KEY: Final = r"Unknown topic config name: (\S+)"
+_NEEDS: Final = r"(?s)Request Request\(.*\) needs (\w+) permission\."
 """What brokers in Java say of a request that the cluster does not allow: all that they know of it."""
 _RIGHTS: Final = "pk-acls --explain says which rule decides; who administrates allows more by pk-acls --add"
 _HINTS: Final = {
@@ -364,7 +364,7 @@ def explain(error: Exception) -> tuple[str, str | None, int | None, ExitStatus]:
 
 
 def _short(message: str) -> str:
-    found = _NEEDS.fullmatch(message)
+    found = re.fullmatch(_NEEDS, message)
     return message if found is None else f"Cluster authorization failed: it needs {found[1]} permission."
 
 
@@ -376,7 +376,7 @@ def _hint_at(error: ApiError) -> str | None:
 
 def _meant_key(error: ApiError) -> str | None:
     """The setting of topics that looks most like one that does not exist."""
-    found = _NO_TOPIC_KEY.fullmatch(error.message) if error.code is ErrorCode.INVALID_CONFIG else None
+    found = re.fullmatch(_NO_TOPIC_KEY, error.message) if error.code is ErrorCode.INVALID_CONFIG else None
     if found is None:
         return None
     from pkafka.cli.kit.spelling import did_you_mean
@@ -397,7 +397,7 @@ def _in_kafkas_words(error: click.BadParameter) -> click.UsageError:
     is_number = error.param is not None and isinstance(
         error.param.type, click.types.IntParamType | click.types.FloatParamType
     )
-    found = _NO_NUMBER.match(error.message) if is_number else None
+    found = re.match(_NO_NUMBER, error.message) if is_number else None
     if found is None or error.param is None:
         return error
     name = max(error.param.opts, key=len).lstrip("-")

@@ -1,7 +1,8 @@
 """Imports click without what commands do not use of it: a third of the CPU time of ``--help``.
 
 click imports ``inspect`` for the indentation of help texts, and ``uuid`` for a type of options; these bring a parser
-of Python and what else is known of the platform. ``pathlib`` of Python 3.11 brings ``ipaddress`` by way of URLs.
+of Python and what else is known of the platform. It asks ``gettext`` for translations of each of its words, which there
+are none of. ``pathlib`` of Python 3.11 brings ``ipaddress`` by way of URLs.
 Stand-ins take their places, and load the modules themselves when anything else is asked of them. For the width of a
 terminal click imports ``shutil``, with all codecs of archives; :class:`LightContext` asks for it without.
 """
@@ -59,9 +60,20 @@ def is_function(value: object) -> bool:
     return isinstance(value, FunctionType)
 
 
+def untranslated(text: str) -> str:
+    """As ``gettext.gettext`` without translations."""
+    return text
+
+
+def untranslated_number(one: str, many: str, count: int) -> str:
+    """As ``gettext.ngettext`` without translations."""
+    return one if count == 1 else many
+
+
 _STAND_INS: Final[Mapping[str, Mapping[str, object]]] = {
     "inspect": {"cleandoc": clean_doc, "isfunction": is_function},
     "uuid": {"UUID": object},  # for the definition of a class, as long as click is imported
+    "gettext": {"gettext": untranslated, "ngettext": untranslated_number},
     "ipaddress": {},
 }
 for _name, _known in _STAND_INS.items():

@@ -193,7 +193,7 @@ class Group(Phases):
             self._effects.append(Answer(waiter, SyncResult(error=error)))
             return
         member = self._members[request.member_id]
-        self._members.pending_sync.discard(member.member_id)
+        self._members.pending_sync.pop(member.member_id, None)
         if not self._members.pending_sync:
             self._deadlines.cancel(SYNC_DEADLINE)
         if self.state is GroupState.STABLE:
@@ -342,7 +342,7 @@ class Group(Phases):
         prefix = request.client_id if request.instance_id is None else request.instance_id
         new_id = f"{prefix}-{self._new_uuid()}"
         if request.instance_id is None and request.requires_known_member:
-            self._members.pending.add(new_id)
+            self._members.pending[new_id] = None
             self._deadlines.set((DeadlineKind.PENDING, new_id), now_ms + request.session_timeout_ms)
             self._refuse_join(waiter, new_id, ErrorCode.MEMBER_ID_REQUIRED)
         elif request.instance_id is None or self._members.static_id(request.instance_id) is None:

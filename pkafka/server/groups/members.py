@@ -59,8 +59,9 @@ class Members:
 
     def __init__(self) -> None:
         self.leader: str | None = None
-        self.pending: set[str] = set()
-        self.pending_sync: set[str] = set()
+        # As keys of dictionaries: an empty set takes three times as much, and there may be many groups without members.
+        self.pending: dict[str, None] = {}
+        self.pending_sync: dict[str, None] = {}
         self.awaiting_join = 0
         self._by_id: dict[str, Member] = {}
         self._static: dict[str, str] = {}
@@ -100,7 +101,7 @@ class Members:
         if member.join_waiter is not None:
             self.awaiting_join += 1
         self._support(member.protocols, 1)
-        self.pending.discard(member.member_id)
+        self.pending.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
         """Remove the member or the pending id, if there is one. When the leader is removed, the next member leads."""
@@ -112,8 +113,8 @@ class Members:
                 del self._static[member.instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self._by_id), None)
-        self.pending.discard(member_id)
-        self.pending_sync.discard(member_id)
+        self.pending.pop(member_id, None)
+        self.pending_sync.pop(member_id, None)
 
     def rename_static(self, instance_id: str, new_id: str) -> Member:
         """Give a static member another id; everything else stays, its leadership, too."""
@@ -123,8 +124,8 @@ class Members:
         member.member_id = new_id
         if old_id in self.pending_sync:
             # Kafka keeps the old id, waits in vain for its SyncGroup, and rebalances once more.
-            self.pending_sync.remove(old_id)
-            self.pending_sync.add(new_id)
+            del self.pending_sync[old_id]
+            self.pending_sync[new_id] = None
         self._by_id[new_id] = member
         self._static[instance_id] = new_id
         if self.leader == old_id:

@@ -113,6 +113,9 @@ class GroupOffsets:
                 self._take(key, StoredOffset(batch_offset, committed))
                 if self._pending[key] == committed:
                     del self._pending[key]
+        if not self._pending:
+            # What was deleted from a dictionary keeps its place, and there may be many groups.
+            self._pending.clear()
 
     def failed(self, commits: Mapping[PartitionKey, CommittedOffset]) -> None:
         """Forget staged commits that could not be written."""

@@ -214,7 +214,7 @@ class Phases:
             self._answer_join(member, self._generation_of(member, members))
             self._begin_session(member, now_ms)
             member.is_new = False
-            self._members.pending_sync.add(member.member_id)
+            self._members.pending_sync[member.member_id] = None
         self._deadlines.set(SYNC_DEADLINE, now_ms + self._members.rebalance_timeout_ms)
 
     def _expire_sync(self, now_ms: Millis) -> None:

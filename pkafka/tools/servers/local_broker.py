@@ -62,6 +62,8 @@ class Broker:
         self.log_file = self.directory / "server.log"
         self.bootstrap = ""
         """``host:port``, for any client's bootstrap servers."""
+        self.start_timeout_s = START_TIMEOUT_S
+        """How long a start may take: many logs to recover take longer."""
         self._overrides = dict(overrides or {})
         self._environment = dict(environment or {})
         self._own_session = own_session
@@ -95,7 +97,7 @@ class Broker:
             arguments: of pk-server-start, for this start only.
 
         Raises:
-            BrokerStartError: it ended, or said nothing for 30 seconds.
+            BrokerStartError: it ended, or said nothing for ``start_timeout_s``, which is 30 seconds.
         """
         if self._process is not None:
             raise RuntimeError("the broker runs already")
@@ -137,7 +139,7 @@ class Broker:
         self.bootstrap = ready_file.read_text().strip()
 
     def _wait_until_ready(self, ready_file: Path) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + self.start_timeout_s
         while not ready_file.exists():
             assert self._process is not None
             code = self._process.poll()
@@ -145,7 +147,7 @@ class Broker:
                 raise BrokerStartError(f"the broker ended with exit code {code}:\n{self.log_tail()}")
             if time.monotonic() > deadline:
                 raise BrokerStartError(
-                    f"the broker was not ready after {START_TIMEOUT_S:.0f} s:\n{self.log_tail()}"
+                    f"the broker was not ready after {self.start_timeout_s:.0f} s:\n{self.log_tail()}"
                 )
             time.sleep(0.005)
 

@@ -1,5 +1,6 @@
 """Stand-ins for modules that commands hardly use, and the width of a terminal."""
 
+import gettext
 import inspect
 import shutil
 import subprocess
@@ -8,7 +9,13 @@ import sys
 import click
 import pytest
 
-from pkafka.cli.kit.light_click import LightContext, StandIn, clean_doc
+from pkafka.cli.kit.light_click import (
+    LightContext,
+    StandIn,
+    clean_doc,
+    untranslated,
+    untranslated_number,
+)
 
 DOCS = (
     "",
@@ -55,6 +62,12 @@ import inspect, ipaddress, uuid
 assert not {type(each) for each in (inspect, ipaddress, uuid)} & {StandIn}
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_words_are_those_of_gettext_without_translations() -> None:
+    assert untranslated("Usage:") == gettext.gettext("Usage:")
+    for count in (0, 1, 2):
+        assert untranslated_number("one", "many", count) == gettext.ngettext("one", "many", count)
 
 
 @pytest.mark.parametrize("columns", ["", "0", "x", "40", "70", "200"])

@@ -200,7 +200,7 @@ class GroupModel(RuleBasedStateMachine):
         assert members._static == {
             member.instance_id: member.member_id for member in members if member.instance_id is not None
         }
-        assert not members.pending & {member.member_id for member in members}
+        assert not members.pending.keys() & {member.member_id for member in members}
         for name in ("range", "sticky"):
             supporters = sum(name in dict(member.protocols) for member in members)
             assert members._supporters[name] == supporters
