@@ -2,6 +2,7 @@
 
 from benchmarks.model import Scenario
 from benchmarks.scenarios import (
+    acls,
     asyncio_clients,
     clients,
     cluster,
@@ -46,6 +47,7 @@ SCENARIOS: dict[str, Scenario] = {
         streams,
         clients,
         logins,
+        acls,
         producers,
         consumers,
         asyncio_clients,

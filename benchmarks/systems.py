@@ -167,6 +167,16 @@ def cpu_of(pids: Iterable[int]) -> float:
     return ticks / _TICKS_PER_S
 
 
+def scheduled_s(broker: Process) -> float:
+    """CPU seconds of all living processes of a broker as the scheduler counts them: to the nanosecond, not in ticks."""
+    total_ns = 0
+    for pid in _pids(broker):
+        for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                total_ns += int(task.read_text().split()[0])
+    return total_ns / 1e9
+
+
 def _pids(broker: Process) -> list[int]:
     parent = psutil.Process(broker.pid)
     return [parent.pid, *(child.pid for child in parent.children(recursive=True))]

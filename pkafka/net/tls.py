@@ -45,6 +45,7 @@ class TlsStream:
         "_ahead",
         "_ciphertext",
         "_failure",
+        "_filled_scratch",
         "_incoming",
         "_outgoing",
         "_read_into",
@@ -82,6 +83,8 @@ class TlsStream:
         """What :meth:`has_ended` read."""
         self._failure: ssl.SSLError | None = None
         """Comes with the next read: bytes came before it."""
+        self._filled_scratch = False
+        """Whether the socket had all that was asked of it the last time, and so may have more."""
         self.has_more = False
 
     @property
@@ -163,7 +166,9 @@ class TlsStream:
                 count = self._read_into(size - done, target[done:] if done else target)
             except ssl.SSLWantReadError:
                 if done:
-                    return done
+                    if not (is_announced and self._filled_scratch and self._fetches_more()):
+                        return done
+                    continue
                 if not is_announced:
                     raise BlockingIOError from None  # others have a turn before the socket is read again
                 self._fetch()
@@ -183,6 +188,17 @@ class TlsStream:
                 self.flush()
         if not self._receive():
             self._incoming.write_eof()
+
+    def _fetches_more(self) -> bool:
+        """Take more from a socket that had more than the scratch holds, as a plain one gives all that there is.
+
+        What is served at once is answered, and passed on to other processes, at once.
+        """
+        try:
+            self._fetch()
+        except OSError:
+            return False  # what is wrong, the next read finds
+        return True
 
     def _ended(self, error: ssl.SSLError, done: int) -> int:
         if isinstance(error, (ssl.SSLZeroReturnError, ssl.SSLEOFError)):
@@ -313,7 +329,9 @@ class TlsStream:
             self.flush()
 
     def _receive(self) -> int:
+        self._filled_scratch = False
         count = self._socket.recv_into(self._scratch)
+        self._filled_scratch = count == len(self._scratch)
         if count:
             self._incoming.write(self._scratch[:count])
         return count

@@ -102,6 +102,7 @@ def tools(kafka_classpath: str, options: str) -> Tools:
     return Tools(kafka_classpath, options)
 
 
+@pytest.mark.nightly  # Kafka's tool gives a node six seconds, and every run of it is a JVM
 def test_nodes_get_kafkas_rights_and_lose_them_again(zookeeper: str, tools: Tools) -> None:
     chroots = ("theirs", "ours")
     for wanted, own in (("secure", {OWN, TO_READ}), ("unsecure", {OPEN})):
@@ -116,6 +117,7 @@ def test_nodes_get_kafkas_rights_and_lose_them_again(zookeeper: str, tools: Tool
         assert found["/somebody/else"] == found["/consumers/g/offsets/t/0"] == {OPEN}
 
 
+@pytest.mark.nightly  # Kafka's tool gives a node six seconds, and every run of it is a JVM
 def test_a_tree_that_is_not_a_clusters(zookeeper: str, tools: Tools) -> None:
     chroots = ("theirs-empty", "ours-empty")
     theirs, ours = tools.both(zookeeper, chroots, "--zookeeper.acl", "secure", "--enable.path.check")
@@ -136,6 +138,7 @@ def test_a_tree_that_is_not_a_clusters(zookeeper: str, tools: Tools) -> None:
     assert "there is no /nowhere in ZooKeeper" in ours.stderr
 
 
+@pytest.mark.nightly  # Kafka's tool gives a node six seconds, and every run of it is a JVM
 def test_who_is_not_let_in(zookeeper: str, tools: Tools, folder: Path) -> None:
     words = ("--zookeeper.acl", "secure", "--zookeeper.connect", f"{zookeeper}/guarded")
     assert tools.ours(*words).returncode == 0
@@ -170,6 +173,11 @@ def test_a_dry_run_changes_nothing(zookeeper: str, tools: Tools) -> None:
     document = json.loads(done.stdout)
     check(document, "pk-zookeeper-security-migration")
     after = rights(zookeeper, "dry")
+    assert (
+        after["/brokers/topics/t/partitions/0/state"] == after["/controller"] == after[""] == {OWN, TO_READ}
+    )
+    assert after["/config/users/alice"] == after["/delegation_token/tokens/a"] == {OWN}
+    assert after["/somebody/else"] == after["/consumers/g/offsets/t/0"] == {OPEN}
     results = {row["path"]: row["result"] for row in document["nodes"]}
     assert results["/config/users/alice"] == "set"
     assert results["/migration"] == "created"

@@ -20,10 +20,10 @@ SIZE = 3_000_000
 class Ends:
     """A stream and, at the other end of its socket, a server of Python's that blocks."""
 
-    def __init__(self, server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+    def __init__(self, server: ssl.SSLContext, client: ssl.SSLContext, scratch_bytes: int = 262_144) -> None:
         self.near, self.far = socket.socketpair()
         self.near.setblocking(False)
-        self.stream = TlsStream(self.near, client, "broker")
+        self.stream = TlsStream(self.near, client, "broker", scratch=bytearray(scratch_bytes))
         self._context = server
         self.received = bytearray()
         self.secured: ssl.SSLSocket | None = None
@@ -118,6 +118,50 @@ def test_what_the_socket_does_not_take_waits(ends: Ends) -> None:
     with pytest.raises(BlockingIOError):
         ends.stream.send(left)
     assert left
+
+
+@pytest.fixture
+def narrow(contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> Iterator[Ends]:
+    """Ends whose stream takes little from its socket at a time."""
+    made = Ends(*contexts, scratch_bytes=5_000)
+    made.shake_hands()
+    with contextlib.suppress(BlockingIOError):
+        made.stream.recv_into(memoryview(bytearray(100)))  # what comes behind the handshake
+    yield made
+    made.close()
+
+
+def test_one_read_gives_all_that_the_socket_has(narrow: Ends) -> None:
+    assert narrow.secured is not None
+    sent = os.urandom(60_000)
+    narrow.secured.sendall(sent)
+    target = memoryview(bytearray(100_000))
+    assert narrow.stream.recv_into(target) == len(sent)
+    assert target[: len(sent)] == sent
+    assert not narrow.stream.has_more
+    with pytest.raises(BlockingIOError):
+        narrow.stream.recv_into(target)
+
+
+def test_one_read_gives_no_more_than_its_target_holds(narrow: Ends) -> None:
+    assert narrow.secured is not None
+    sent = os.urandom(60_000)
+    narrow.secured.sendall(sent)
+    target = memoryview(bytearray(10_000))
+    found = bytearray()
+    while len(found) < len(sent):
+        with contextlib.suppress(BlockingIOError):  # says that the socket has to be asked again
+            found += target[: narrow.stream.recv_into(target)]
+    assert found == sent
+
+
+def test_what_came_before_the_end_comes_first(narrow: Ends) -> None:
+    assert narrow.secured is not None
+    narrow.secured.sendall(bytes(60_000))
+    narrow.secured.close()
+    target = memoryview(bytearray(100_000))
+    assert narrow.stream.recv_into(target) == 60_000
+    assert narrow.stream.recv_into(target) == 0
 
 
 def test_a_goodbye_is_an_end(ends: Ends) -> None:
