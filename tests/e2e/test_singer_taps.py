@@ -247,3 +247,14 @@ def test_a_worker_that_is_killed_leaves_no_tap_behind(tmp_path: Path) -> None:
         worker.wait(60)
     assert psutil.wait_procs(processes, timeout=60)[1] == []
     wait_for(lambda: not directory.exists(), timeout_s=60)
+
+
+def test_a_guard_that_is_killed_leaves_no_tap_behind(setting: Callable[..., Setting], tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    found = setting(upto=0, then="hang", pids=str(pids))
+    until(lambda: found.task.poll() is None and _written(pids))
+    taps = [psutil.Process(int(each)) for each in pids.read_text().split()]
+    assert found.task._tap is not None
+    os.kill(found.task._tap._process.pid, signal.SIGKILL)
+    found.task.stop()
+    assert psutil.wait_procs(taps, timeout=60)[1] == []

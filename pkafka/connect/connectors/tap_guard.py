@@ -15,11 +15,14 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
 NOT_STARTED: Final = 126
 """The status when there is no tap."""
+PID: Final = "tap.pid"
+"""The file in the directory that tells the tap's process group, for whoever finds that this program was killed."""
 
 
 def main(directory: str, grace_s: float, command: Sequence[str]) -> int:
@@ -41,6 +44,7 @@ def main(directory: str, grace_s: float, command: Sequence[str]) -> int:
         except OSError as error:
             sys.stderr.write(f"{command[0]} cannot be run: {error.strerror}\n")
             return NOT_STARTED
+        Path(directory, PID).write_text(str(tap.pid))
         threading.Thread(target=_end_when_unwanted, args=(tap.pid, grace_s), daemon=True).start()
         os.waitid(os.P_PID, tap.pid, os.WEXITED | os.WNOWAIT)  # its id is its group's until it is waited for
         _send(tap.pid, signal.SIGKILL)

@@ -5,6 +5,7 @@ import logging
 import os
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,7 +51,7 @@ class TapProcess:
             raise ConnectError(f"There is no command {command[0]} that could be run as a tap")
         self._name = name
         self._clock = clock
-        self._directory = Path(tempfile.mkdtemp(prefix="pkafka-tap-"))
+        self._directory = _private_directory(name)
         guard = [sys.executable, "-I", "-S", tap_guard.__file__, str(self._directory), str(GRACE_S)]
         try:
             self._process = subprocess.Popen(
@@ -147,7 +148,24 @@ class TapProcess:
             log.error("The guard of the tap %s does not end, and is killed", self._name)
             process.kill()
             process.wait()
+        if process.returncode < 0:
+            self._end_orphan()
         self._selector.close()
         for file in self._unfinished:
             file.close()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _end_orphan(self) -> None:
+        """End the tap whose guard was killed."""
+        with contextlib.suppress(OSError, ValueError):  # neither may be there
+            os.killpg(int((self._directory / tap_guard.PID).read_text()), signal.SIGKILL)
+
+
+def _private_directory(name: str) -> Path:
+    """A new directory that nobody else can read."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="pkafka-tap-"))
+    except OSError as error:
+        raise ConnectError(
+            f"The tap {name} cannot have a directory for its files: {error.strerror}"
+        ) from error

@@ -3,10 +3,13 @@
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pkafka.clients.consumer import ConsumerRebalanceListener, ConsumerRecord
 from pkafka.clients.offsets import OffsetAndMetadata
@@ -282,6 +285,46 @@ def test_a_task_that_is_to_end_does_not_search_to_the_end() -> None:
     setting.run()
     assert setting.committed == {ZERO: setting.task.taken[-1] + 1}
     assert setting.told == []
+
+
+class Killed(Exception):
+    """The worker is gone: nothing is closed, nothing committed."""
+
+
+@given(
+    count=st.integers(1, 40),
+    bad=st.sets(st.integers(0, 39), max_size=6),
+    tired=st.integers(0, 3),
+    kills=st.lists(st.integers(0, 30), max_size=3),
+    commits=st.sets(st.integers(0, 40)),
+)
+def test_kills_between_any_two_parts_lose_no_record_and_commit_none_that_is_not_settled(
+    count: int, bad: set[int], tired: int, kills: list[int], commits: set[int]
+) -> None:
+    taken: set[int] = set()
+    told: set[int] = set()
+    begin = 0
+    for kill_at in [*kills, None]:
+        records = [raw(offset) for offset in range(begin, count)]
+        setting = Setting(Picky(bad, tired), records[:7], records[7:])
+
+        def before_poll(setting: Setting = setting, kill_at: int | None = kill_at) -> None:
+            polls = len(setting.consumer.waits)
+            if kill_at is not None and polls > kill_at:
+                raise Killed
+            if polls in commits:
+                setting.run_._context.request_commit()
+
+        setting.consumer.before_poll = before_poll
+        with suppress(Killed):
+            setting.run()
+        assert setting.task.taken == sorted(set(setting.task.taken)), "in their order, each once"
+        taken.update(setting.task.taken)
+        told.update(setting.told)
+        begin = setting.committed.get(ZERO, begin)
+        assert set(range(begin)) <= taken | told
+    there = set(range(count))
+    assert (begin, taken, told) == (count, there - bad, there & bad)
 
 
 def test_what_a_task_reports_itself_is_told_once_though_it_comes_in_parts() -> None:
