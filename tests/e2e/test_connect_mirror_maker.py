@@ -40,8 +40,9 @@ def flows(
         "status.storage.replication.factor": "1",
         "refresh.topics.interval.seconds": "1",
         "emit.heartbeats.interval.seconds": "1",
-        "session.timeout.ms": "6000",
-        "scheduled.rebalance.max.delay.ms": "0",
+        # Of the workers, whose settings are named by the cluster: without these, what a killed one has waits for it.
+        **{f"{alias}.session.timeout.ms": "6000" for alias in "AB"},
+        **{f"{alias}.scheduled.rebalance.max.delay.ms": "0" for alias in "AB"},
         **(more or {}),
     }
 
