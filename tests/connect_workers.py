@@ -17,7 +17,7 @@ from tests.interop.kafka import jars, java_program
 from tests.sockets import free_port
 from tests.talk import wait_for
 
-START_TIMEOUT_S: Final = 60.0
+START_TIMEOUT_S: Final = 180.0
 STOP_TIMEOUT_S: Final = 30.0
 _CALL_TIMEOUT_S: Final = 95.0
 _JVM: Final = ("-Xmx512m", "-Xshare:auto")

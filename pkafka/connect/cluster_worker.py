@@ -126,6 +126,7 @@ class ClusterWorker:
         self._loop = HerderLoop(
             self._topic, self._work, self._statuses, keys, _timing(config), lambda: self.settled(self)
         )
+        self._status_topic.heard_of_an_end = self._loop.heard_of_an_end
         self._tasks = TaskConfigs(self._loop, self._topic, self._runner.connectors, self._forward)
         self._fencings = Fencings(
             self._loop, self._topic, self._worker.fence, lambda found: checks.type_of(found) == "source"

@@ -136,13 +136,11 @@ class SinkRun(TaskRun):
         wait_ms = min(wait_ms, max(0, int((self._commit_due_s - time.monotonic()) * 1000)))
         records = self._consumer.poll(wait_ms)
         self._raise_failure()
-        if self._is_paused_now():
+        if self.is_paused and not self._pending and not records:
             return
+        # What has come while the task was told to pause is put all the same: nobody would read it again.
         self._convert(records)
         self._put()
-
-    def _is_paused_now(self) -> bool:
-        return self.is_paused and not self._pending
 
     def _pause_or_resume(self) -> None:
         if self.is_paused:

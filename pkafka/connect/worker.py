@@ -256,7 +256,8 @@ class Worker:
                 **self.config.overrides("admin", settings.configs),
             },
         )
-        timeout_s = self.config.parsed["offset.flush.timeout.ms"] / 1000
+        # A transaction waits for brokers as long as its producer does, which is told when the task is to end.
+        timeout_s = None if is_exact else self.config.parsed["offset.flush.timeout.ms"] / 1000
         topic = own_offset_topic(self.config, own_name or self.config.parsed["offset.storage.topic"])
         return OffsetTopic(topic, clients, timeout_s, producer)
 

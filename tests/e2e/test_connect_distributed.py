@@ -192,6 +192,8 @@ def test_lines_are_in_kafka_exactly_once(
     lines = tmp_path / "in.txt"
     lines.write_text("".join(f"{number}\n" for number in range(2_000)))
     settings = {"exactly.once.source.support": "enabled", "session.timeout.ms": "6000"}
+    # For offsets in transactions there is no such limit: brokers that take long are no reason to fail.
+    settings["offset.flush.timeout.ms"] = "1"
     with distributed(tmp_path, broker.bootstrap, f"{topic}-workers", 2, settings) as workers:
         workers[0].create(
             line_source(

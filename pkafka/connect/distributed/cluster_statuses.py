@@ -89,14 +89,25 @@ class ClusterStatuses:
 
     def forget_all_but(self, configs: ClusterConfig) -> None:
         """Forget what was said of connectors and tasks that are no more."""
+        self._forget(configs, lambda _status: True)
+
+    def forget_ended(self, configs: ClusterConfig) -> None:
+        """Forget those of them of which their last owner has said that they have ended.
+
+        Some say so only after the leader has forgotten what is no more, which would stay for good then: Java's workers
+        leave it.
+        """
+        self._forget(configs, lambda status: status is not None and status.state is State.UNASSIGNED)
+
+    def _forget(self, configs: ClusterConfig, is_meant: Callable[[Status | None], bool]) -> None:
         for name in self._topic.connectors():
             is_gone = not configs.contains(name)
-            if is_gone:
+            if is_gone and is_meant(self._topic.connector(name)):
                 self.connector(name, State.DESTROYED)
             count = 0 if is_gone else configs.task_count(name)
-            for status in self._topic.tasks(name):
-                if status.name.number >= count:
-                    self.task(status.name, State.DESTROYED)
+            for each in self._topic.tasks(name):
+                if each.name.number >= count and is_meant(each):
+                    self.task(each.name, State.DESTROYED)
 
     # -- what the REST API shows --
 

@@ -113,6 +113,8 @@ class HerderLoop:
         """Whether the work of the last assignment was begun."""
         self._has_revoked = False
         """Whether the last assignment took something away, so that another round has to give it to somebody."""
+        self._hears_of_ends = False
+        """Whether somebody has said that something has ended, which may be no more."""
         self._can_read_configs = True
         self._is_fenced = False
         self._rebalance_due_s: float | None = None
@@ -163,6 +165,9 @@ class HerderLoop:
             return
         if not self._see_to_key():
             return
+        if self.is_leader and self._hears_of_ends:
+            self._hears_of_ends = False
+            self._statuses.forget_ended(self._topic.snapshot())
         due_s = [self.requests.run_due(), self._rebalance_due_s, self._keys_due_s()]
         self._restart_as_asked()
         if self._rebalance_due_s is not None:
@@ -175,6 +180,12 @@ class HerderLoop:
         with self._doing(f"polling the group coordinator {text}"):
             self.member.poll(wait_s)
         self._resolve()
+
+    def heard_of_an_end(self) -> None:
+        """Somebody has said that a connector or a task has ended. Any thread may call it."""
+        self._hears_of_ends = True
+        if self.is_leader:
+            self._wake()
 
     def _wake(self) -> None:
         if self._member is not None:

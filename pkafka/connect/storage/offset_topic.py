@@ -31,13 +31,17 @@ class OffsetTopic:
         topic: which, and how it is made.
         clients: by which.
         put_timeout_s: how long storing may take, ``offset.flush.timeout.ms``; what is late is stored all the same, as
-            soon as the brokers take it.
+            soon as the brokers take it. None: as long as the producer tries.
         producer: writes, and stays its owner's; a task that writes exactly once has one with transactions, and begins
             and commits them. None: one is made.
     """
 
     def __init__(
-        self, topic: LogTopic, clients: LogClients, put_timeout_s: float, producer: Producer | None = None
+        self,
+        topic: LogTopic,
+        clients: LogClients,
+        put_timeout_s: float | None,
+        producer: Producer | None = None,
     ) -> None:
         self._put_timeout_s = put_timeout_s
         self._lock = threading.Lock()
@@ -104,11 +108,12 @@ class OffsetTopic:
         Raises:
             ConnectError: the brokers refuse one, or did not answer in time.
         """
-        deadline_s = time.monotonic() + self._put_timeout_s
+        limit_s = self._put_timeout_s
+        deadline_s = None if limit_s is None else time.monotonic() + limit_s
         sent = [self._log.send(key, value) for key, value in entries.items()]
         try:
             for future in sent:
-                future.result(max(0.0, deadline_s - time.monotonic()))
+                future.result(None if deadline_s is None else max(0.0, deadline_s - time.monotonic()))
         except PkafkaError as error:
             raise ConnectError(f"Offsets cannot be written to {self._log.topic.name}: {error}") from error
 

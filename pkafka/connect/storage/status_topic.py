@@ -53,6 +53,8 @@ class StatusTopic:
         """The last in which this worker wrote something."""
         self._own: dict[bytes, Status] = {}
         """What this worker has said last of what it has, by the keys of the records."""
+        self.heard_of_an_end: Callable[[], None] = lambda: None
+        """Called when somebody has said that a connector or a task is UNASSIGNED, on the thread that reads."""
         self._log = TopicLog(topic, clients, self._consumed)
         self._retries: CallerThread | None = None
         self._stopping = threading.Event()
@@ -137,6 +139,8 @@ class StatusTopic:
         with self._lock:
             status = self._statuses.apply(record.key, record.value)
             hidden = None if status is None else self._hidden_by(status)
+        if status is not None and status.state is State.UNASSIGNED:
+            self.heard_of_an_end()
         if hidden is not None and self._retries is not None:
             log.info("What is true is written again, since %s has come late", status)
             self._retries.submit(partial(self._repeat, hidden))

@@ -155,8 +155,9 @@ class Statuses:
     # -- what is known --
 
     def connectors(self) -> list[str]:
-        """The connectors of which something was written."""
-        return list(self._connectors)
+        """The connectors of which something was written, be it of their tasks alone."""
+        of_tasks = (name for name, tasks in self._tasks.items() if tasks)
+        return list(dict.fromkeys([*self._connectors, *of_tasks]))
 
     def connector(self, name: str) -> ConnectorStatus | None:
         """What a connector does; None: nothing is known."""

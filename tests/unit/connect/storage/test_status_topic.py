@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from pkafka.clients.producer.batch import Callback
+from pkafka.connect.distributed.cluster_statuses import ClusterStatuses
 from pkafka.connect.states import State, TaskName
 from pkafka.connect.storage import status_topic
+from pkafka.connect.storage.config_state import ClusterConfig
 from pkafka.connect.storage.status_topic import StatusTopic
 from pkafka.connect.storage.statuses import ConnectorStatus, Status, TaskStatus, TopicStatus, status_record
 from pkafka.connect.storage.topic_log import LogClients, LogTopic
@@ -49,7 +51,9 @@ class RefusingLog:
 
     def have_read(self, status: Status) -> None:
         """Another worker's status comes out of the topic."""
-        key, value = status_record(status)
+        self.have_read_record(*status_record(status))
+
+    def have_read_record(self, key: bytes, value: bytes | None) -> None:
         self._consumed(SimpleNamespace(key=key, value=value))
 
     def wait(self) -> None:
@@ -188,3 +192,26 @@ def test_who_is_no_owner_any_more_leaves_it_to_the_new_one(statuses: StatusTopic
         status_record(each)[1]
         for each in (task(State.RUNNING, 3), task(State.RUNNING, 5), task(State.UNASSIGNED, 5))
     ]
+
+
+def test_what_ends_after_its_connector_was_forgotten_is_forgotten_too(
+    statuses: StatusTopic, log: RefusingLog
+) -> None:
+    """A worker that stops its tasks a little later than the leader forgets their connector leaves no ghost."""
+    told: list[str] = []
+    statuses.heard_of_an_end = lambda: told.append("end")
+    cluster = ClusterStatuses(statuses, "h:1", lambda: 5, tracks_topics=False)
+    log.have_read(ConnectorStatus("c", State.RUNNING, "other:1", 4))
+    log.have_read(of_another(State.RUNNING, 4))
+    cluster.forget_ended(ClusterConfig())
+    assert log.sent == []  # runs still: its owner has the last word
+    cluster.forget_all_but(ClusterConfig())
+    gone = [(b"status-connector-c", None), (b"status-task-c-0", None)]
+    assert log.sent == gone
+    for key, _ in gone:
+        log.have_read_record(key, None)
+    assert told == []
+    log.have_read(of_another(State.UNASSIGNED, 4))
+    assert told == ["end"]
+    cluster.forget_ended(ClusterConfig())
+    assert log.sent == [*gone, (b"status-task-c-0", None)]
