@@ -10,6 +10,7 @@ import pytest
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.records.batch import BATCH_OVERHEAD, read_header
+from pkafka.storage.files import OsFiles
 from pkafka.storage.log_directory import LogDirectory
 from pkafka.storage.log_values import UnexpectedOffsetError
 from pkafka.storage.open_files import OpenFiles
@@ -166,6 +167,26 @@ def test_the_first_batch_comes_whole_even_beyond_bytes_max_if_wanted(world: Worl
     assert (cut.length, cut.first_batch_incomplete) == (10, True)
     assert log.read(0, bytes_max=0, min_one_batch=False, upper_bound=END).length == 0
     assert log.read(0, bytes_max=-1, min_one_batch=False, upper_bound=END).length == 0
+
+
+def test_the_file_is_not_read_again_for_a_batch_that_was_read_last(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = world.create()
+    append(log, b"x" * 100)
+    append(log, b"y")
+    first = log.read(0, bytes_max=10, min_one_batch=True, upper_bound=END)
+    monkeypatch.delattr(OsFiles, "pread")
+    assert log.read(0, bytes_max=10, min_one_batch=True, upper_bound=END) == first
+
+
+def test_a_batch_that_was_read_is_forgotten_when_another_takes_its_offset(world: World) -> None:
+    log = world.create()
+    append(log, b"x" * 100)
+    assert log.read(0, bytes_max=10, min_one_batch=True, upper_bound=END).length == log.size_bytes
+    log.truncate_to(0)
+    append(log, b"x" * 200)
+    assert log.read(0, bytes_max=10, min_one_batch=True, upper_bound=END).length == log.size_bytes
 
 
 def test_reads_outside_the_log_are_refused_and_reads_at_its_end_are_empty(world: World) -> None:
