@@ -61,7 +61,7 @@ def _worker(connectors: Collection[str], tasks: Mapping[TaskName, TaskCounts]) -
     ]
 
 
-def _task_counts(tasks: Mapping[TaskName, TaskRun], task_states: Mapping[TaskName, str]) -> list[Metric]:
+def _task_counts(tasks: Collection[TaskName], task_states: Mapping[TaskName, str]) -> list[Metric]:
     """How many tasks of each connector this worker has, in all and in each state."""
     here = list(tasks)
     families: list[Metric] = []

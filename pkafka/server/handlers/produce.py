@@ -11,7 +11,6 @@ of a transaction in a partition wait for the transaction's coordinator.
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import accumulate
 from typing import Final, TypeAlias
 
 from pkafka.errors import ErrorCode, PkafkaError
@@ -43,7 +42,6 @@ from pkafka.server.handlers.produce_forwarding import (
     Forwarded,
     forwarded_handler,
 )
-from pkafka.server.handlers.produce_frames import Order, pack_order, pack_rows, unpack_order, unpack_rows
 from pkafka.server.ipc.peer import Blob, Handler, LaterReply, PeerLate, Reply
 from pkafka.server.replicas.appending import Unsafe
 from pkafka.server.security.rights import Rights
@@ -61,9 +59,17 @@ _REFUSED: Final = frozenset(
     }
 )
 """Errors of records that are not in the log and that their producer sends again."""
+# What the two words below say are plain rows: msgpack packs and unpacks these faster than Python could pack numbers.
 _Words: TypeAlias = Sequence[Vouched] | None
-_APPEND: Final = "produce"
-"""The packed operation by which a worker appends records that another one has received, see produce_frames."""
+_FromBlob: TypeAlias = tuple[int, int, int, str | None, str | None, _Words, list[tuple[str, int, int]]]
+"""Version, acks, time-out in ms, client id, transactional id, and a word of its coordinator for each set, if the worker
+that asks is the coordinator; topic, partition and size of each set of the blob."""
+_FromArena: TypeAlias = tuple[int, int, int, str | None, str | None, _Words, list[tuple[str, int, int, int]]]
+"""The same; topic, partition, place and size of each set in the arena of the worker that asks."""
+_IN_BLOB: Final = "produce"
+"""The operation by which a worker appends records that travel with the frame."""
+_IN_ARENA: Final = "produce_from"
+"""The same for records that lie in the arena of the worker that received them."""
 
 _NO_ROW: Final[Row] = ("", -1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, [], None, None)
 
@@ -333,30 +339,37 @@ class _Gathering(LaterAnswer):
                 return
             is_answered = True
             if reply is not None:
-                self._take(numbers, unpack_rows(reply[0], [part[:2] for part in parts]))
+                self._take(numbers, reply[0])
             else:
                 self._take(numbers, [unanswered(*part[:2], error) for part in parts])
 
         places = None if sum(map(len, sets)) <= COPIED_BYTES_MAX else self._places(sets)
-        in_arena = places is not None
-        if places is None:
-            places = list(accumulate((len(data) for data in sets[:-1]), initial=0))
         header = self._header
-        order = Order(
+        words = None if self._words is None else [self._words[number] for number in numbers]
+        terms = (
             header.api_version,
             self._acks,
             self._timeout_ms,
             header.client_id,
             transactional_id,
-            None if self._words is None else [self._words[number] for number in numbers],
-            in_arena,
-            [
-                (topic, partition, place, len(data))
-                for (topic, partition, _), data, place in zip(parts, sets, places, strict=True)
-            ],
+            words,
         )
-        blob = b"" if in_arena else sets[0] if len(sets) == 1 else b"".join(sets)
-        peer.call_packed(_APPEND, pack_order(order), blob, answered)
+        named = zip(parts, sets, strict=True)
+        if places is None:
+            from_blob: _FromBlob = (
+                *terms,
+                [(topic, partition, len(data)) for (topic, partition, _), data in named],
+            )
+            peer.call_back(_IN_BLOB, from_blob, sets[0] if len(sets) == 1 else b"".join(sets), answered)
+        else:
+            from_arena: _FromArena = (
+                *terms,
+                [
+                    (topic, partition, place, len(data))
+                    for ((topic, partition, _), data), place in zip(named, places, strict=True)
+                ],
+            )
+            peer.call_back(_IN_ARENA, from_arena, b"", answered)
 
     def _places(self, sets: Sequence[Blob]) -> list[int] | None:
         """Find the record sets in this worker's arena, and keep them there until all workers have answered.
@@ -412,14 +425,14 @@ class _Gathering(LaterAnswer):
         return self
 
 
-def _safe_rows(worker: Port, outcomes: Sequence[Outcome], timeout_ms: int) -> bytes | LaterReply:
-    """Return the packed rows for another worker, later where a flush or replicas have to be waited for."""
+def _safe_rows(worker: Port, outcomes: Sequence[Outcome], timeout_ms: int) -> list[Row] | LaterReply:
+    """Return the rows for another worker, later where a flush or replicas have to be waited for."""
     rows = [row for row, _unsafe in outcomes]
     unsafe = [one for _row, one in outcomes if one is not None]
     if not unsafe:
-        return pack_rows(rows)
+        return rows
     later = LaterReply()
-    when_safe(worker, rows, unsafe, timeout_ms, lambda: later.give(pack_rows(rows)))
+    when_safe(worker, rows, unsafe, timeout_ms, lambda: later.give(rows))
     return later
 
 
@@ -431,7 +444,7 @@ def _rows_in_transaction(
     terms: Terms,
     timeout_ms: int,
 ) -> LaterReply:
-    """Append record sets for another worker's client, and give the packed rows once all transactions are verified."""
+    """Append record sets for another worker's client, and give the rows once all transactions are verified."""
     later = LaterReply()
     rows = [_NO_ROW] * len(sets)
     unsafe: list[Unsafe] = []
@@ -441,7 +454,7 @@ def _rows_in_transaction(
         nonlocal missing
         missing -= 1
         if not missing:
-            later.give(pack_rows(rows))
+            later.give(rows)
 
     def take_later(number: int, outcome: Outcome) -> None:
         rows[number], waits = outcome
@@ -468,28 +481,34 @@ def _rows_in_transaction(
     return later
 
 
-def _serve(worker: Port, data: memoryview, blob: memoryview, arena: memoryview | None) -> bytes | LaterReply:
-    """Append records for this worker's partitions that another worker has received.
-
-    Args:
-        data: the packed order.
-        blob: of its frame.
-        arena: of the worker that received them; None where it has none.
-    """
-    order = unpack_order(data)
-    version, acks, timeout_ms, client_id, transactional_id, words, in_arena, parts = order
-    memory = blob
-    if in_arena:
-        assert arena is not None, "it was lent before the first order"
-        memory = arena
+def _serve_arena(worker: Port, order: _FromArena, arena: memoryview) -> list[Row] | LaterReply:
+    """Append records for this worker's partitions from the arena of the worker that received them."""
+    version, acks, timeout_ms, client_id, transactional_id, words, parts = order
     if transactional_id is not None:
-        sets = [(topic, partition, memory[place : place + size]) for topic, partition, place, size in parts]
-        terms = Terms(version, acks, client_id)
-        return _rows_in_transaction(worker, transactional_id, words, sets, terms, timeout_ms)
+        sets = [(topic, partition, arena[place : place + size]) for topic, partition, place, size in parts]
+        return _rows_in_transaction(
+            worker, transactional_id, words, sets, Terms(version, acks, client_id), timeout_ms
+        )
     outcomes = [
-        append(worker, topic, partition, memory[place : place + size], version, acks, client_id)
+        append(worker, topic, partition, arena[place : place + size], version, acks, client_id)
         for topic, partition, place, size in parts
     ]
+    return _safe_rows(worker, outcomes, timeout_ms)
+
+
+def _serve_blob(worker: Port, order: _FromBlob, blob: memoryview) -> list[Row] | LaterReply:
+    """Append records for this worker's partitions that another worker received and sent as a blob."""
+    version, acks, timeout_ms, client_id, transactional_id, words, parts = order
+    sets: list[ProduceRow] = []
+    position = 0
+    for topic, partition, size in parts:
+        sets.append((topic, partition, blob[position : position + size]))
+        position += size
+    if transactional_id is not None:
+        return _rows_in_transaction(
+            worker, transactional_id, words, sets, Terms(version, acks, client_id), timeout_ms
+        )
+    outcomes = [append(worker, *one, version, acks, client_id) for one in sets]
     return _safe_rows(worker, outcomes, timeout_ms)
 
 
@@ -497,6 +516,7 @@ def operations(worker: Port) -> dict[str, Handler]:
     """What other workers may ask of this one: to append records to its partitions."""
     arenas = worker.peers.arenas
     return {
-        _APPEND: lambda peer, payload, blob, _fds: _serve(worker, payload, blob, arenas.get(peer.index)),
+        _IN_BLOB: lambda _peer, payload, blob, _fds: _serve_blob(worker, payload, blob),
+        _IN_ARENA: lambda peer, payload, _blob, _fds: _serve_arena(worker, payload, arenas[peer.index]),
         FORWARD: forwarded_handler(worker),
     }

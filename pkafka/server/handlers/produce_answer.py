@@ -78,6 +78,8 @@ def answer_now(
     rows: Sequence[Row],
     size_bytes: int,
 ) -> Answer:
+    if acks and len(rows) == 1 and not rows[0][2] and not worker.client_quotas.is_active:
+        return (encode_produce_answer(header.api_version, header.correlation_id, rows, 0),)
     answer = answer_to(worker, connection, header, acks, rows, size_bytes)
     if answer is None:
         connection.close()

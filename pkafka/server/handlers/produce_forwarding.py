@@ -14,7 +14,6 @@ from pkafka.protocol.headers import RequestHeader, decode_request_header
 from pkafka.protocol.hot import ProduceRow, decode_produce, encode_produce_answer
 from pkafka.server.handlers.produce_answer import answer_to, unanswered, when_safe
 from pkafka.server.handlers.produce_append import Port, Row, append
-from pkafka.server.handlers.produce_frames import pack_rows, unpack_rows
 from pkafka.server.ipc.peer import Handler, LaterReply, Peer, PeerLate, Reply
 
 FORWARD: Final = "produce_whole"
@@ -23,8 +22,6 @@ COPIED_BYTES_MAX: Final = 1024
 """So few bytes of records travel with the frame: that costs less than to keep the memory that they lie in."""
 _PLACE: Final = Struct("=QI")
 """Where the request lies in the arena of the worker that has received it, and its size; it is the blob without."""
-_ANSWERED: Final = b"\x00"
-_REFUSED: Final = b"\x01"
 
 
 class Forwarded(LaterAnswer):
@@ -74,16 +71,12 @@ class Forwarded(LaterAnswer):
         if self._is_answered:
             return
         self._is_answered = True
-        if reply is not None and not reply[0][0]:
-            if not self._client.closed:
-                self.finish((bytes(reply[0][1:]),))
-            return
-        topic, partition, _data = self._part
-        self._refused(
-            [unanswered(topic, partition, error)]
-            if reply is None
-            else unpack_rows(reply[0][1:], [(topic, partition)])
-        )
+        if reply is None:
+            self._refused([unanswered(self._part[0], self._part[1], error)])
+        elif type(reply[0]) is not memoryview:
+            self._refused(reply[0])
+        elif not self._client.closed:
+            self.finish((bytes(reply[0]),))
 
     def _refused(self, rows: list[Row]) -> None:
         self.rows = rows
@@ -99,7 +92,9 @@ def forwarded_handler(worker: Port) -> Handler:
     """Serves the requests that other workers forward to this one."""
     arenas = worker.peers.arenas
 
-    def serve(peer: Peer, place: memoryview, blob: memoryview, _fds: list[int]) -> bytes | LaterReply:
+    def serve(
+        peer: Peer, place: memoryview, blob: memoryview, _fds: list[int]
+    ) -> bytes | list[Row] | LaterReply:
         frame = blob
         if place:
             start, size = _PLACE.unpack(place)
@@ -110,16 +105,16 @@ def forwarded_handler(worker: Port) -> Handler:
         ((topic, partition, data),) = parts
         row, unsafe = append(worker, topic, partition, data, version, acks, header.client_id)
         if unsafe is None:
-            return _packed(header, row)
+            return _answer_or_rows(header, row)
         later = LaterReply()
         rows = [row]
-        when_safe(worker, rows, [unsafe], timeout_ms, lambda: later.give(_packed(header, rows[0])))
+        when_safe(worker, rows, [unsafe], timeout_ms, lambda: later.give(_answer_or_rows(header, rows[0])))
         return later
 
     return serve
 
 
-def _packed(header: RequestHeader, row: Row) -> bytes:
+def _answer_or_rows(header: RequestHeader, row: Row) -> bytes | list[Row]:
     if row[2]:
-        return _REFUSED + pack_rows([row])
-    return _ANSWERED + encode_produce_answer(header.api_version, header.correlation_id, [row], 0)
+        return [row]
+    return encode_produce_answer(header.api_version, header.correlation_id, [row], 0)

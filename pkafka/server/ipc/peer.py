@@ -192,9 +192,10 @@ class Peer:
         self._send(_CALL, self._next_call, operation, payload, blob, ())
 
     def call_packed(self, operation: str, header: bytes, blob: Blob, answered: ReplyCallback) -> None:
-        """As :meth:`call_back`, for one of :data:`packed.OPERATIONS`; the reply's payload is what the other has packed.
+        """As :meth:`call_back`, for one of :data:`packed.OPERATIONS`.
 
-        It is a view, as the blob that a handler gets.
+        What the other process has packed is the payload of the reply, as a view like the blob that a handler gets. An
+        answer that is no bytes comes as that of any call.
         """
         if self.gone or self.late:
             answered(None, PeerGone(self.name))
@@ -510,8 +511,10 @@ class Peer:
         payload, blob, fds = answer if isinstance(answer, tuple) else (answer, NO_BLOB, ())
         self._send(_REPLY, call_id, "", payload, blob, fds)
 
-    def _answer_packed(self, call_id: int, answer: bytes) -> None:
-        if not self.gone:
+    def _answer_packed(self, call_id: int, answer: Payload) -> None:
+        if type(answer) is not bytes:
+            self._answer(call_id, answer)
+        elif not self.gone:
             header_bytes = packed.HEADER.size + len(answer)
             start = packed.START.pack(packed.MARK | header_bytes, 0, packed.ANSWER, call_id)
             self._send_frame(start + answer, NO_BLOB, ())

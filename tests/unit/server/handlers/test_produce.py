@@ -21,6 +21,7 @@ from pkafka.protocol.messages.produce import (
 from pkafka.records.builder import build_batch
 from pkafka.records.reading import read_records
 from pkafka.server.handlers import produce, produce_answer, produce_append
+from pkafka.server.handlers.produce_forwarding import COPIED_BYTES_MAX
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.child import worker_name
 from pkafka.server.processes.worker import Worker
@@ -40,7 +41,8 @@ FREE = SLOTS - 1  # one is what all connections read into
 GOOD = bytes(build_batch([(1, None, b"one", ()), (1, None, b"two", ())]))
 LARGE_VALUES = [b"one" * 300, b"two" * 300]
 LARGE = bytes(build_batch([(1, None, value, ()) for value in LARGE_VALUES]))
-"""Larger than what is copied into a frame."""
+"""Not copied into a frame between workers."""
+assert len(GOOD) < COPIED_BYTES_MAX < len(LARGE)
 TRANSACTIONAL = bytes(
     build_batch([(1, None, b"x", ())], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
 )
@@ -323,6 +325,29 @@ def test_a_forwarded_request_waits_for_replicas_and_a_worker_that_hangs_for_nobo
         other.progress.follower_fetched(partition, 2, 4, 0)
         await until(lambda: worker.peers.arena is not None and worker.peers.arena.free_slots == FREE)
         assert (len(waits.answers), len(hangs.answers)) == (1, 1)
+
+    with_family(tmp_path, body)
+
+
+@pytest.mark.parametrize("data", [GOOD, LARGE], ids=["copied", "where it lies"])
+def test_a_request_forwarded_to_a_worker_that_dies_is_to_be_tried_again(tmp_path: Path, data: bytes) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        await have_arenas(family)
+        _mine, theirs = by_owner(family)
+        worker = family.workers[0]
+        assert worker.peers.arena is not None
+        connection, gone = Connection(worker), Connection(worker)
+        for one in (connection, gone):
+            assert serve(worker, one, ("t", theirs, data)) is None
+        gone.closed = True
+        worker.peers.others[1].close()  # before the other one came to it
+        await until(lambda: bool(connection.answers))
+        assert rows_of(connection.answers[0]) == [("t", theirs, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+        assert connection.has_refused
+        assert not gone.answers
+        if data is LARGE:
+            assert worker.peers.arena.free_slots == FREE
 
     with_family(tmp_path, body)
 

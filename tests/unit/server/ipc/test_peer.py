@@ -486,14 +486,14 @@ def test_packed_calls_are_answered_by_packed_frames_however_they_are_split(ends:
         return bytes(header) + bytes(blob)
 
     async def test() -> None:
-        ends.peer({"produce": serve})
-        number = packed.NUMBER_OF["produce"]
+        ends.peer({"produce_whole": serve})
+        number = packed.NUMBER_OF["produce_whole"]
         sent = b"".join(
             (
                 packed_frame(number, 7, b"now", b"x" * 3000),
                 packed_frame(number, 8, b"later"),
                 packed_frame(number, 9, b"refused"),
-                frame(CALL, 10, "produce", b"ordinary", b"blob"),
+                frame(CALL, 10, "produce_whole", b"ordinary", b"blob"),
             )
         )
         loop = asyncio.get_running_loop()
@@ -521,25 +521,31 @@ def test_packed_calls_of_one_peer_reach_the_other_and_fail_as_others_do(ends: En
     outcomes: list[Any] = []
 
     def answered(reply: Any, error: Any) -> None:
-        outcomes.append(bytes(reply[0]) if reply is not None else type(error))
+        payload = None if reply is None else reply[0]
+        outcomes.append(
+            type(error) if reply is None else bytes(payload) if isinstance(payload, memoryview) else payload
+        )
 
     def serve(_peer: Peer, header: memoryview, blob: memoryview, _fds: list[int]) -> Any:
         if bytes(header) == b"refused":
             raise ApiError(ErrorCode.INVALID_REQUEST)
+        if bytes(header) == b"rows":
+            return ["row"]
         return bytes(header)[::-1] + bytes(blob[:3])
 
     async def test() -> None:
-        one, other = ends.peer(), ends.peer({"produce": serve}, other=True)
-        one.call_packed("produce", b"abc", b"large" * 1000, answered)
-        one.call_packed("produce", b"refused", b"", answered)
-        await until(lambda: len(outcomes) == 2)
+        one, other = ends.peer(), ends.peer({"produce_whole": serve}, other=True)
+        one.call_packed("produce_whole", b"abc", b"large" * 1000, answered)
+        one.call_packed("produce_whole", b"refused", b"", answered)
+        one.call_packed("produce_whole", b"rows", b"", answered)
+        await until(lambda: len(outcomes) == 3)
         one.set_late(True)
-        one.call_packed("produce", b"abc", b"", answered)
+        one.call_packed("produce_whole", b"abc", b"", answered)
         one.set_late(False)
-        one.call_packed("produce", b"abc", b"", answered)
+        one.call_packed("produce_whole", b"abc", b"", answered)
         other.close()
-        await until(lambda: len(outcomes) == 4)
-        assert outcomes == [b"cbalar", ApiError, PeerGone, PeerGone]
+        await until(lambda: len(outcomes) == 5)
+        assert outcomes == [b"cbalar", ApiError, ["row"], PeerGone, PeerGone]
         one.close()
 
     run(test())
