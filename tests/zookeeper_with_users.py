@@ -38,7 +38,7 @@ def talking(zookeeper: str) -> Iterator[KazooClient]:
     """A client that is the user ``kafka``."""
     login = {"mechanism": "DIGEST-MD5", "username": "kafka", "password": PASSWORD}
     client = KazooClient(zookeeper, sasl_options=login)
-    client.start(20)
+    client.start(60)
     try:
         yield client
     finally:
