@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 
@@ -42,9 +43,10 @@ def main() -> None:
         key_properties=["number"],
     )
     last = state.get("number", 0)
+    now = datetime.now(UTC).isoformat()  # a topic would not keep records of long ago
     for number in range(last + 1, config["upto"] + 1):
         record = {"number": number, "note": f"no {number}"}
-        say(type="RECORD", stream=stream, record=record, time_extracted="2026-01-02T03:04:05Z")
+        say(type="RECORD", stream=stream, record=record, time_extracted=now)
         if number % config.get("every", 1) == 0:
             say(type="STATE", value={"number": number})
     then(config.get("then", "end"), config)

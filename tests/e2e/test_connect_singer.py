@@ -67,10 +67,12 @@ def state(number: int) -> list[Mapping[str, Any]]:
 
 
 @pytest.fixture
-def topic(talk: Talk) -> str:
+def topic(talk: Talk, worker: ConnectWorker) -> Iterator[str]:
+    """A topic, and the name of the connector that writes to it."""
     name = f"t-{new_topic_name()}"
     talk.create(name)
-    return name
+    yield name
+    worker.rest.call("DELETE", f"/connectors/{name}")
 
 
 def test_the_example_counts_and_its_state_can_be_set(
