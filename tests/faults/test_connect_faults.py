@@ -22,7 +22,7 @@ from tests.sockets import free_port
 from tests.talk import good, talking, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.faults]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(400)]
 
 EXACTLY_ONCE: Final = {"exactly.once.source.support": "enabled"}
 FEW_PARTITIONS: Final = {

@@ -25,17 +25,21 @@ TEXTS: Final = ("connect-protocol", "leader-name")
 """Attributes whose value is a text: a label on the page."""
 CONFIGS: Final = {
     "name": "counting",
-    "connector.class": "VerifiableSource",
-    "tasks.max": "2",
+    "connector.class": "FileStreamSource",
+    "tasks.max": "1",
     "topic": "counted",
-    "throughput": "5",
+    "file": "/there/is/none",
 }
 
 
-def runs(worker: ConnectWorker) -> bool:
-    """Whether the connector runs, which is made if it was not."""
-    worker.rest.call("PUT", "/connectors/counting/config", CONFIGS)
-    return worker.rest.state("counting") == ("RUNNING", ("RUNNING", "RUNNING"))
+def run_connector(worker: ConnectWorker) -> None:
+    """Have the connector made, which is refused while the group comes together, and wait until it runs."""
+
+    def is_made() -> bool:
+        return worker.rest.call("PUT", "/connectors/counting/config", CONFIGS).status == 201
+
+    wait_for(is_made, timeout_s=180)
+    wait_for(lambda: worker.rest.state("counting") == ("RUNNING", ("RUNNING",)), timeout_s=180)
 
 
 def of_java(java_tool: JavaTool, bootstrap: str, group: str, directory: Path) -> Mapping[str, str]:
@@ -50,7 +54,7 @@ def of_java(java_tool: JavaTool, bootstrap: str, group: str, directory: Path) ->
     worker = ConnectWorker(command, directory / "java", bootstrap, cluster_settings(group))
     try:
         worker.start()
-        wait_for(lambda: runs(worker), timeout_s=90)
+        run_connector(worker)
         done = java_tool(
             "org.apache.kafka.tools.JmxTool",
             *("--jmx-url", f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi"),
@@ -70,7 +74,7 @@ def of_pkafka(bootstrap: str, group: str, directory: Path) -> Mapping[str, str]:
     )
     try:
         worker.start()
-        wait_for(lambda: runs(worker), timeout_s=90)
+        run_connector(worker)
         page = worker.rest.call("GET", "/metrics").body
     finally:
         worker.close()
@@ -87,6 +91,7 @@ def of_pkafka(bootstrap: str, group: str, directory: Path) -> Mapping[str, str]:
 
 @pytest.mark.nightly
 @pytest.mark.oracle
+@pytest.mark.timeout(600)
 def test_a_worker_counts_what_java_counts(
     pkafka: System | None, java_tool: JavaTool, topic: str, tmp_path: Path
 ) -> None:
