@@ -4,10 +4,6 @@ The file of the active segment is preallocated as a hole up to ``segment.index.b
 and trimmed to what is in it when the segment becomes inactive. Entries are read through a memory map and written with
 pwrite: a full disk is then an error code, where a write through the map would be SIGBUS and the end of the process.
 Descriptor and map come into being on first use, so an idle partition holds neither.
-
-The last entries wait in memory to be written together: under load every batch has one, and a write of eight bytes costs
-as much as one of a kilobyte. Whoever reads finds them, as they are written before. After a kill recovery makes the
-indexes of the active segment anew, so nothing depends on when they reach the file.
 """
 
 import mmap
@@ -20,7 +16,6 @@ from pkafka.errors import StorageError
 from pkafka.storage.files import Files, write_all
 
 _CLOSED: Final = -1
-_HELD_BYTES_MAX: Final = 512
 
 
 class IndexFile:
@@ -54,8 +49,7 @@ class IndexFile:
         self._files = files
         self._descriptor = _CLOSED
         self._map: mmap.mmap | None = None
-        self._held = b""
-        """The last entries, which are still to be written."""
+        self._held: bytearray | None = None
 
     def create(self, bytes_max: int) -> None:
         """Make the file anew, empty, with room for ``bytes_max`` rounded down to whole entries.
@@ -65,7 +59,6 @@ class IndexFile:
         """
         self.close()
         self.entries = 0
-        self._held = b""
         self._descriptor = self._files.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
             self._allocate(bytes_max)
@@ -82,7 +75,6 @@ class IndexFile:
             OSError: the file cannot be read; FileNotFoundError when there is none.
         """
         self.close()
-        self._held = b""
         size = os.stat(self.path).st_size
         self.entries, rest = divmod(size, self._entry.size)
         self.entries_max = self.entries
@@ -93,7 +85,6 @@ class IndexFile:
 
     def make_room(self, bytes_max: int) -> None:
         """Grow the file again for appends; what is in it stays."""
-        self.write_held()
         self.close()
         self._open()
         try:
@@ -114,12 +105,11 @@ class IndexFile:
 
     def flush(self) -> None:
         """Wait until the entries are on the disk."""
-        self.write_held()
         self._open()
         self._files.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Give descriptor and map back; the next use opens them again. Nothing is written."""
+        """Give descriptor and map back; the next use opens them again."""
         self._unmap()
         if self._descriptor != _CLOSED:
             descriptor, self._descriptor = self._descriptor, _CLOSED
@@ -135,13 +125,18 @@ class IndexFile:
         """The bytes of the entries."""
         return self.entries * self._entry.size
 
+    def hold_entries(self) -> None:
+        """Keep what is appended in memory until :meth:`write_held` or :meth:`trim` writes it at once; nothing reads
+        meanwhile."""
+        self._held = bytearray()
+
     def write_held(self) -> None:
-        """Write the entries that wait.
+        """Write what was appended since :meth:`hold_entries`, if that was called, and hold nothing any more.
 
         Raises:
             OSError: the disk refused; the index is without these entries.
         """
-        held, self._held = self._held, b""
+        held, self._held = self._held, None
         if not held:
             return
         if self._descriptor == _CLOSED:
@@ -154,14 +149,17 @@ class IndexFile:
             raise
 
     def _append(self, packed: bytes) -> None:
-        self._held += packed
+        if self._held is not None:
+            self._held += packed
+            self.entries += 1
+            return
+        if self._descriptor == _CLOSED:
+            self._open()
+        write_all(self._files, self._descriptor, packed, self.entries * self._entry.size)
         self.entries += 1
-        if len(self._held) >= _HELD_BYTES_MAX:
-            self.write_held()
 
     def _keep(self, entries: int) -> None:
         """Forget the entries behind the first ``entries``; zeros replace them, as in a fresh file."""
-        self.write_held()
         if entries < self.entries:
             length = max(self.entries_max, self.entries) * self._entry.size
             self._unmap()
@@ -173,8 +171,6 @@ class IndexFile:
 
     def _view(self) -> mmap.mmap:
         """The mapped file; only for an index with entries."""
-        if self._held:
-            self.write_held()
         view = self._map
         if view is None:
             self._open()

@@ -261,8 +261,19 @@ class Segment:
         self.size = start + length
         if self._first_timestamp is None and start == 0:
             self._first_timestamp = first_timestamp
+        if len(batches) == 1:
+            position, size, last_offset, max_timestamp = batches[0]
+            self.index_batch(start + position, size, last_offset, max_timestamp)
+            return
+        # What followers fetch under load are several batches, most of which get an entry.
+        if self._max_timestamp is None:
+            self._read_max_timestamp()  # reads the indexes
+        self.offset_index.hold_entries()
+        self.time_index.hold_entries()
         for position, size, last_offset, max_timestamp in batches:
             self.index_batch(start + position, size, last_offset, max_timestamp)
+        self.offset_index.write_held()
+        self.time_index.write_held()
 
     def index_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Note a batch that lies at ``position``; every ``index.interval.bytes`` it becomes an entry."""
@@ -385,8 +396,6 @@ class Segment:
 
     def duplicate_descriptors(self) -> list[int]:
         """Descriptors of the files that hold data, for a flush in another thread, which closes them."""
-        self.offset_index.write_held()
-        self.time_index.write_held()
         descriptors = [os.dup(self.fileno())]
         for path in self.paths[1:]:
             try:
@@ -506,6 +515,8 @@ class Segment:
         """Empty all indexes; :meth:`index_batch` for every batch and :meth:`end_rebuild` follow."""
         self.offset_index.create(max(self._config.segment_index_bytes, 12))
         self.time_index.create(max(self._config.segment_index_bytes, 12))
+        self.offset_index.hold_entries()
+        self.time_index.hold_entries()
         self.transaction_index.reset()
         self._index_loaded = True
         self._max_timestamp = NO_TIMESTAMP

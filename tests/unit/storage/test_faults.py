@@ -45,10 +45,9 @@ def test_an_index_without_what_could_not_be_written_is_whole(faulty: World, file
     log = faulty.create()
     sent = [bytes(stored(batch([b"x" * 60]), place)) for place in range(7)]
     log.append_as_follower(sent[0])
-    files.fail("pwrite", errno.ENOSPC, after=1)  # the batches are written, their index entries cannot be
-    log.append_as_follower(b"".join(sent[1:]))
-    with pytest.raises(StorageError, match="cannot roll"):
-        log.roll(NOW)
+    files.fail("pwrite", errno.ENOSPC, after=1)  # the batches are written, their index entries are not
+    with pytest.raises(StorageError, match="cannot append to"):
+        log.append_as_follower(b"".join(sent[1:]))
     files.failures.clear()
     assert log.failure is not None
     assert log.segments[0].offset_index.entries == 0
