@@ -41,7 +41,7 @@ def answer_to(
     throttle_ms = _slow_down(quotas, connection, header, acks, size_bytes) if quotas.is_active else 0
     if acks != 0:
         endpoints: Sequence[NodeEndpoint] = ()
-        if header.api_version >= _FIRST_VERSION_WITH_LEADERS and (len(rows) > 1 or rows[0][8]):
+        if header.api_version >= _FIRST_VERSION_WITH_LEADERS:
             leaders = [row[8][0] for row in rows if row[8]]
             if leaders:
                 endpoints = worker.metadata.node_endpoints(leaders, connection.listener)

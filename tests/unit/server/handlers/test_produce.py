@@ -159,6 +159,15 @@ def test_what_the_worker_owns_is_appended_and_answered_at_once(tmp_path: Path) -
     with_family(tmp_path, body)
 
 
+@pytest.mark.parametrize("version", [VERSION, 11])
+def test_a_request_without_record_sets_is_answered_with_nothing(tmp_path: Path, version: int) -> None:
+    async def body(family: Family) -> None:
+        answer = response_of(serve(family.workers[0], Connection(), version=version), version)
+        assert answer.responses == []
+
+    with_family(tmp_path, body)
+
+
 def test_a_request_over_both_workers_is_answered_in_its_order(tmp_path: Path) -> None:
     async def body(family: Family) -> None:
         await family.lead("t", range(2))
