@@ -3,12 +3,15 @@
 import re
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Final
 
-from tests.connect_workers import ConnectWorker
+from tests.connect_workers import Answer, ConnectWorker
 from tests.differences import differences
 from tests.interop.connect_session import DIFFERS, SESSION, Step
 from tests.talk import talking, wait_for
+
+_MOMENTARY: Final = re.compile("momentarily|worker rebalance")
 
 
 def played(worker: ConnectWorker, topic: str, bootstrap: str) -> list[tuple[int, Any]]:
@@ -19,10 +22,7 @@ def played(worker: ConnectWorker, topic: str, bootstrap: str) -> list[tuple[int,
         talk.create(topic)
     answers = []
     for step in SESSION:
-        body = _filled(step.body, values)
-        answer = worker.rest.call(
-            step.method, _filled(step.path, values), body, raw=step.raw, media_type=step.media_type
-        )
+        answer = _answered(worker, step, values)
         answers.append((answer.status, _generalised(answer.body, worker, values)))
         if step.until is not None:
             connector, state, *tasks = step.until
@@ -31,6 +31,20 @@ def played(worker: ConnectWorker, topic: str, bootstrap: str) -> list[tuple[int,
             path, wanted = _filled(step.then[0], values), _filled(step.then[1], values)
             wait_for(partial(_answers, worker, path, wanted), timeout_s=30)
     return answers
+
+
+def _answered(worker: ConnectWorker, step: Step, values: Mapping[str, str]) -> Answer:
+    """What a worker answers to a step; a refusal for the moment, while the group comes together, is no answer."""
+    path, body = _filled(step.path, values), _filled(step.body, values)
+    answers: list[Answer] = []
+
+    def is_settled() -> bool:
+        answer = worker.rest.call(step.method, path, body, raw=step.raw, media_type=step.media_type)
+        answers.append(answer)
+        return answer.status != HTTPStatus.CONFLICT or not _MOMENTARY.search(str(answer.body))
+
+    wait_for(is_settled, timeout_s=60)
+    return answers[-1]
 
 
 def _answers(worker: ConnectWorker, path: str, wanted: Any) -> bool:
