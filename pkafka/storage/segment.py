@@ -252,9 +252,7 @@ class Segment:
         if not self._index_loaded:
             self.load_indexes()
         start = self.size
-        descriptor = self._descriptor
-        if descriptor == _CLOSED:
-            descriptor = self.fileno()
+        descriptor = self.fileno() if self._descriptor == _CLOSED else self._descriptor
         length = len(data)
         if self._files.pwrite(descriptor, data, start) != length:
             write_all(self._files, descriptor, data, start)
@@ -291,10 +289,8 @@ class Segment:
 
         Args:
             size: in bytes; there has to be room for them, and for their index entries.
-            last_offset: of the records, which the indexes have to reach.
-            newest: their largest timestamp.
-            now_ms: the wall clock.
-            age_max_ms: older than this, nothing is written here any more, except when there is nothing yet.
+            last_offset, newest: of the records: what the indexes have to reach, and the largest timestamp.
+            now_ms, age_max_ms: nothing is written here that comes later than this, except as the first.
         """
         if not self._index_loaded:
             self.load_indexes()
@@ -306,13 +302,11 @@ class Segment:
             or self.time_index.entries >= self.time_index.entries_max - 1
         ):
             return False
-        if not held:
-            return True
         first = self._first_timestamp
         if first is None:
             first = self.first_timestamp
         # By the records' own time where they have any, else by the clock.
-        return (newest - first if first >= 0 else now_ms - self._created_ms) <= age_max_ms
+        return not held or (newest - first if first >= 0 else now_ms - self._created_ms) <= age_max_ms
 
     def _is_in_reach(self, offset: int) -> bool:
         """Whether an index entry can hold it; old segments with others go on without, until recovery splits them."""
