@@ -43,6 +43,7 @@ def pause_s(ask: Callable[[str], object]) -> float:
     return second - first
 
 
+@pytest.mark.nightly  # both clients ask until their API time-out, 20 s each
 def test_a_connection_is_given_up_after_the_time_of_a_request(java_tool: JavaTool, settings: Path) -> None:
     def theirs(bootstrap: str) -> None:
         flags = ("--list", "--bootstrap-server", bootstrap, "--command-config", settings)
