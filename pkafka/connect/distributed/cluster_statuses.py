@@ -89,25 +89,29 @@ class ClusterStatuses:
 
     def forget_all_but(self, configs: ClusterConfig) -> None:
         """Forget what was said of connectors and tasks that are no more."""
-        self._forget(configs, lambda _status: True)
+        for name in self._topic.connectors():
+            if not configs.contains(name):
+                self.connector(name, State.DESTROYED)
+            for each in self._topic.tasks(name):
+                self._forget_if_gone(each, configs)
 
     def forget_ended(self, configs: ClusterConfig) -> None:
-        """Forget those of them of which their last owner has said that they have ended.
+        """Forget those of them of which the last word is that they have ended.
 
         Some say so only after the leader has forgotten what is no more, which would stay for good then: Java's workers
         leave it.
         """
-        self._forget(configs, lambda status: status is not None and status.state is State.UNASSIGNED)
+        for each in self._topic.ended():
+            self._forget_if_gone(each, configs)
 
-    def _forget(self, configs: ClusterConfig, is_meant: Callable[[Status | None], bool]) -> None:
-        for name in self._topic.connectors():
-            is_gone = not configs.contains(name)
-            if is_gone and is_meant(self._topic.connector(name)):
-                self.connector(name, State.DESTROYED)
-            count = 0 if is_gone else configs.task_count(name)
-            for each in self._topic.tasks(name):
-                if each.name.number >= count and is_meant(each):
-                    self.task(each.name, State.DESTROYED)
+    def _forget_if_gone(self, status: Status, configs: ClusterConfig) -> None:
+        if isinstance(status, ConnectorStatus):
+            if not configs.contains(status.name):
+                self.connector(status.name, State.DESTROYED)
+            return
+        task = status.name
+        if not configs.contains(task.connector) or task.number >= configs.task_count(task.connector):
+            self.task(task, State.DESTROYED)
 
     # -- what the REST API shows --
 

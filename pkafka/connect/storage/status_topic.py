@@ -53,6 +53,8 @@ class StatusTopic:
         """The last in which this worker wrote something."""
         self._own: dict[bytes, Status] = {}
         """What this worker has said last of what it has, by the keys of the records."""
+        self._ended: dict[bytes, Status] = {}
+        """The records that say UNASSIGNED and are the last ones of their keys."""
         self.heard_of_an_end: Callable[[], None] = lambda: None
         """Called when somebody has said that a connector or a task is UNASSIGNED, on the thread that reads."""
         self._log = TopicLog(topic, clients, self._consumed)
@@ -126,6 +128,15 @@ class StatusTopic:
         with self._lock:
             return self._statuses.topics(connector)
 
+    def ended(self) -> list[Status]:
+        """Of which the last word is that they have ended.
+
+        They may be unknown otherwise, or known to run: who gives something away does not hide its new owner, and a
+        connector that is forgotten takes its tasks along, although theirs may be the later word, in another partition.
+        """
+        with self._lock:
+            return list(self._ended.values())
+
     def refresh(self, timeout_s: float) -> None:
         """Read what others have written.
 
@@ -139,11 +150,21 @@ class StatusTopic:
         with self._lock:
             status = self._statuses.apply(record.key, record.value)
             hidden = None if status is None else self._hidden_by(status)
-        if status is not None and status.state is State.UNASSIGNED:
+            has_ended = self._note_end(record.key, status)
+        if has_ended:
             self.heard_of_an_end()
         if hidden is not None and self._retries is not None:
             log.info("What is true is written again, since %s has come late", status)
             self._retries.submit(partial(self._repeat, hidden))
+
+    def _note_end(self, key: bytes | None, status: Status | None) -> bool:
+        """Keep what is the last word on something if that has ended; returns whether it has."""
+        if status is not None and status.state is State.UNASSIGNED:
+            self._ended[status.key] = status
+            return True
+        if key is not None:
+            self._ended.pop(key, None)
+        return False
 
     def _hidden_by(self, status: Status) -> Status | None:
         """What this worker has to say again, since a former owner has hidden it: one that was cut off, or hung.

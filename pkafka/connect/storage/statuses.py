@@ -219,18 +219,7 @@ class Statuses:
         return None
 
     def _remove_connector(self, name: str) -> None:
-        tasks = self._tasks.pop(name, {})
-        # What a task said at its end may be later than this, in another partition, and have no tombstone yet.
-        ended = {
-            number: each
-            for number, each in tasks.items()
-            if each.status is not None and each.status.state is State.UNASSIGNED
-        }
-        if ended:
-            self._tasks[name] = ended
-        gone: list[Entry[ConnectorStatus] | Entry[TaskStatus]] = [
-            each for number, each in tasks.items() if number not in ended
-        ]
+        gone: list[Entry[ConnectorStatus] | Entry[TaskStatus]] = list(self._tasks.pop(name, {}).values())
         entry = self._connectors.pop(name, None)
         if entry is not None:
             gone.append(entry)

@@ -215,3 +215,29 @@ def test_what_ends_after_its_connector_was_forgotten_is_forgotten_too(
     assert told == ["end"]
     cluster.forget_ended(ClusterConfig())
     assert log.sent == [*gone, (b"status-task-c-0", None)]
+
+
+@pytest.mark.parametrize(
+    "order", ["its connector is forgotten behind it", "it ends in the generation it began in"]
+)
+def test_the_last_word_of_a_task_that_is_no_more_counts_whatever_else_is_known(
+    statuses: StatusTopic, log: RefusingLog, order: str
+) -> None:
+    log.have_read(ConnectorStatus("c", State.RUNNING, "w:1", 1))
+    log.have_read(task(State.RUNNING))
+    log.have_read(task(State.UNASSIGNED))
+    if order == "its connector is forgotten behind it":
+        # The two are in different partitions of the topic: what is read last need not be the later one.
+        log.have_read(ConnectorStatus("c", State.DESTROYED, "w:1", 1))
+        assert statuses.task(NAME) is None
+    else:
+        known = statuses.task(NAME)
+        assert known is not None
+        assert known.state is State.RUNNING, "as in Kafka"
+    cluster = ClusterStatuses(statuses, "w:1", lambda: 1, tracks_topics=False)
+    cluster.forget_ended(ClusterConfig())
+    assert (task(State.RUNNING).key, None) in log.sent
+    log.have_read(task(State.DESTROYED))
+    sent = len(log.sent)
+    cluster.forget_ended(ClusterConfig())
+    assert len(log.sent) == sent

@@ -64,15 +64,6 @@ def test_a_connector_takes_its_tasks_along() -> None:
     assert entry.is_gone
 
 
-def test_what_a_task_said_at_its_end_stays_until_its_own_tombstone() -> None:
-    """It may have been said after the connector was forgotten: the two are in different partitions of the topic."""
-    found = read(ConnectorStatus("a-b", State.RUNNING, "h:1", 1), task(State.UNASSIGNED, 1))
-    found.apply(b"status-connector-a-b", None)
-    assert (found.connectors(), found.tasks("a-b")) == (["a-b"], [task(State.UNASSIGNED, 1)])
-    found.apply(*status_record(task(State.DESTROYED, 1)))
-    assert (found.connectors(), found.tasks("a-b")) == ([], [])
-
-
 @pytest.mark.parametrize(
     ("worker", "generation", "lets"),
     [("h:1", 1, True), ("h:2", 1, False), ("h:2", 2, True), ("h:2", 3, True)],
