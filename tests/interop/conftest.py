@@ -8,7 +8,6 @@ with ZooKeeper, and insists on the same outcome.
 import gc
 import os
 import re
-import uuid
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 from pkafka.testing import Broker, running_broker
 from tests.differences import first_difference_of_all
 from tests.interop import kafka as oracle
+from tests.names import new_name
 from tests.talk import Talk, talking
 from tests.zookeeper import ZooKeeper
 
@@ -171,7 +171,7 @@ def talk(system: System) -> Iterator[Talk]:
 @pytest.fixture
 def topic() -> str:
     """The name of a topic that does not exist yet; the same on both systems."""
-    return f"t{uuid.uuid4().hex[:10]}"
+    return new_name("t")
 
 
 class Everywhere:

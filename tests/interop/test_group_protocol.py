@@ -8,7 +8,6 @@ import functools
 import os
 import select
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -37,6 +36,7 @@ from tests.group_script import (
 )
 from tests.interop.conftest import EITHER, System
 from tests.interop.kafka import running_kafka
+from tests.names import new_name
 from tests.raw_client import RawClient, at_once
 from tests.talk import talking, wait_for
 from tests.unit.server.groups.machine import MACHINE_SETTINGS
@@ -63,7 +63,7 @@ class Wire:
     """Plays a script on a broker; every request has a connection of its own while it waits."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.cast = Cast(f"g-{uuid.uuid4().hex[:12]}")
+        self.cast = Cast(new_name("g-"))
         self._bootstrap = bootstrap
         self._free: list[RawClient] = []
         self._waiting: list[tuple[RawClient, str, Message]] = []

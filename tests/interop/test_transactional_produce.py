@@ -1,7 +1,6 @@
 """Produce in transactions, legal and not, at every version, and its files: the same on Apache Kafka and pkafka."""
 
 import re
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from tests.differences import first_difference
 from tests.interop.conftest import JavaTool
 from tests.interop.one_of_each import OTHER, TOPIC, OneOfEach, one_of_each, stuck_until_the_end
 from tests.interop.test_transactions import UNKNOWN_PRODUCER, Script
+from tests.names import new_name
 from tests.talk import talking, wait_for
 from tests.transaction_client import Identity
 from tests.zookeeper import ZooKeeper
@@ -276,7 +276,7 @@ SCRIPTS: Final = (
 
 def play(both: OneOfEach, script: Callable[[Writer, str], None]) -> str:
     """Play a script on both, insist on the same answers, and return the name of its topic."""
-    name = f"x{uuid.uuid4().hex[:10]}"
+    name = new_name("x")
 
     def played(bootstrap: str) -> list[Any]:
         with Writer(bootstrap, name) as writer:
@@ -296,7 +296,7 @@ def test_an_epoch_that_the_coordinator_does_not_know_yet(both: OneOfEach) -> Non
     """In an open transaction Kafka appends such a batch, and can never end the transaction; pkafka refuses it."""
     outcomes = []
     for broker in both.brokers:
-        name = f"x{uuid.uuid4().hex[:10]}"
+        name = new_name("x")
         with Writer(broker.bootstrap, name) as writer:
             producer = writer.begin_here(name, 0)
             writer.write(name, producer, 0)

@@ -5,7 +5,6 @@ when brokers of the two kinds take over from each other, is test_transaction_log
 """
 
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
@@ -22,6 +21,7 @@ from tests.interop.one_of_each import (
     one_of_each,
     stuck_until_the_end,
 )
+from tests.names import new_name
 from tests.raw_client import ClosedByBroker, RawClient, batch, produce_request
 from tests.talk import wait_for
 from tests.transaction_client import (
@@ -684,7 +684,7 @@ STUCK_SCRIPTS: Final = (
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_the_answers_are_kafkas(both: OneOfEach, script: Callable[[Script, str], None]) -> None:
-    name = f"x{uuid.uuid4().hex[:10]}"
+    name = new_name("x")
 
     def play(bootstrap: str) -> list[Any]:
         with Script(bootstrap) as player:

@@ -3,7 +3,6 @@
 import json
 import re
 import time
-import uuid
 from typing import Any, Final
 
 import pytest
@@ -14,6 +13,7 @@ from pkafka.errors import ApiError
 from tests.differences import first_difference
 from tests.interop.conftest import JavaTool, System
 from tests.interop.side_by_side import SideBySide, pk
+from tests.names import new_name
 from tests.open_transactions import begin, ends, hang, transactional_producer
 from tests.talk import Talk, good, wait_for
 
@@ -32,7 +32,7 @@ def side(java_tool: JavaTool, system: System) -> SideBySide:
 
 @pytest.fixture
 def transactional_id() -> str:
-    return f"id-{uuid.uuid4().hex[:8]}"
+    return new_name("id-")
 
 
 def state_of(talk: Talk, transactional_id: str) -> TransactionState:
