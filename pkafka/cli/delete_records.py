@@ -7,7 +7,7 @@ import click
 
 from pkafka.cli.kit.confirmation import agrees, can_ask
 from pkafka.cli.kit.java_text import java_error
-from pkafka.cli.kit.kafka_command import CommandError, failure
+from pkafka.cli.kit.kafka_command import CommandError, failure, status_of
 from pkafka.cli.kit.options import Common, command, connection_options
 from pkafka.cli.kit.output import OutputFormat, View, line, note
 from pkafka.errors import ApiError, ErrorCode
@@ -43,11 +43,11 @@ def main(common: Common, offset_json_file: str, dry_run: bool, yes: bool) -> Non
         found = admin.delete_records(offsets, timeout_ms=common.timeout_ms)
     lines = ["Records delete operation completed:"]
     rows: list[dict[str, object]] = []
-    failures = 0
+    failures: list[Exception] = []
     for partition in sorted(found):
         outcome = found[partition]
         if isinstance(outcome, ApiError):
-            failures += 1
+            failures.append(outcome)
             lines.append(f"partition: {partition}\terror: {java_error(outcome)}")
             rows.append(_row(partition, error=outcome))
         else:
@@ -55,7 +55,8 @@ def main(common: Common, offset_json_file: str, dry_run: bool, yes: bool) -> Non
             rows.append(_row(partition, low_watermark=outcome))
     common.show(View("partitions", lines, rows, {"dry_run": False}))
     if failures:
-        raise CommandError(f"{failures} of {len(found)} partitions failed", kafka_status=0)
+        message = f"{len(failures)} of {len(found)} partitions failed"
+        raise CommandError(message, status=status_of(failures), kafka_status=0)
 
 
 def parse_offsets(data: bytes) -> dict[TopicPartition, int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 import click
 
 from pkafka.cli.kit.java_text import java_class
-from pkafka.cli.kit.kafka_command import CommandError, failure
+from pkafka.cli.kit.kafka_command import CommandError, failure, status_of
 from pkafka.cli.kit.options import Common, command, connection_options
 from pkafka.cli.kit.output import OutputFormat, Table, View, choose_format, line, live_tables, note, to_json
 from pkafka.cli.kit.watching import WATCHED_DOCUMENT, look_again, watch_seconds
@@ -72,7 +72,8 @@ def main(
     _show(common, form, found, topics)
     failures = _failures(found)
     if failures:
-        raise CommandError("; ".join(failures))
+        errors = [outcome for outcome in found.values() if not isinstance(outcome, list)]
+        raise CommandError("; ".join(failures), status=status_of(errors))
 
 
 def _show(common: Common, form: OutputFormat, found: "Outcomes", topics: set[str] | None) -> None:

@@ -3,6 +3,7 @@
 tests/interop/test_acls.py compares each answer with Apache Kafka's; here is what needs several processes, or time.
 """
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from pkafka.cli.consumer_groups import main as consumer_groups
+from pkafka.cli.delete_records import main as delete_records
+from pkafka.cli.log_dirs import main as log_dirs
 from pkafka.clients.consumer.consumer import Consumer
 from pkafka.clients.producer.producer import Producer
 from pkafka.errors import ApiError, ErrorCode
@@ -124,6 +128,27 @@ def test_a_producer_and_a_consumer_are_kept_out_and_let_in(own_address: str) -> 
         with Consumer(reading) as consumer:
             consumer.assign([key])
             assert [record.value for record in consumer.poll(20_000)] == [b"y"]
+
+
+def test_commands_of_which_every_part_is_denied_end_as_denied(own_address: str, tmp_path: Path) -> None:
+    topic = create_topic(own_address)
+    refused = [
+        Rule(ResourceType.GROUP, topic, Operation.DELETE, Permission.DENY, host=ADMIN),
+        Rule(TOPIC, topic, Operation.DELETE, Permission.DENY, host=ADMIN),
+        Rule(ResourceType.CLUSTER, "kafka-cluster", Operation.DESCRIBE, Permission.DENY, host=ADMIN),
+    ]
+    offsets = tmp_path / "offsets.json"
+    offsets.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": 0}]}))
+    at = ["--bootstrap-server", own_address]
+    with RawClient(own_address) as admin, talking(own_address) as talk:
+        add_rules(admin, refused)
+        assert consumer_groups.run([*at, "--delete", "--group", topic, "--yes"]) == 4
+        assert delete_records.run([*at, "--offset-json-file", str(offsets), "--yes"]) == 4
+        assert log_dirs.run([*at, "--describe"]) == 4
+        for rule in refused:
+            talk.admin.delete_acls([rule.filter()])
+    assert delete_records.run([*at, "--offset-json-file", str(offsets), "--yes"]) == 0
+    assert log_dirs.run([*at, "--describe"]) == 0
 
 
 # -- when a change counts --

@@ -61,12 +61,12 @@ def delete_groups(admin: "Admin", common: Common, flags: Flags) -> Report:
     if flags.dry_run:
         report.lines += [f"Would delete group '{group_id}'." for group_id in deleted]
         if failed:
-            report.error("Deletion of some consumer groups would fail:")
+            report.error("Deletion of some consumer groups would fail:", [*failed.values()])
             report.lines += [f"* Group '{name}': {java_error(error)}" for name, error in failed.items()]
     elif not failed:
         report.lines.append(f"Deletion of requested consumer groups ('{', '.join(deleted)}') was successful.")
     else:
-        report.error("Deletion of some consumer groups failed:")
+        report.error("Deletion of some consumer groups failed:", [*failed.values()])
         for group_id, error in failed.items():
             reason = f"java.util.concurrent.ExecutionException: {java_error(error)}"
             report.lines.append(f"* Group '{group_id}' could not be deleted due to: {reason}")
@@ -218,16 +218,17 @@ def delete_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
         answered = _would_delete_offsets(admin, common, group_id, partitions)
     else:
         answered = admin.delete_group_offsets(group_id, partitions, timeout_ms=common.timeout_ms)
-    first = next((each for each in answered.values() if each is not None), None)
+    failed = [each for each in answered.values() if each is not None]
+    first = next(iter(failed), None)
     if first is None:
         doing = "Would delete offsets" if flags.dry_run else "Request succeed for deleting offsets"
         report.lines.append(f"{doing} with topic {', '.join(flags.topic)} group {group_id}")
     elif first.code in _TOP_LEVEL:
-        report.error(_TOP_LEVEL[first.code].format(group_id))
+        report.error(_TOP_LEVEL[first.code].format(group_id), failed)
     elif first.code in _PARTITION_LEVEL:
-        report.error("Encounter some partition level error, see the follow-up details:")
+        report.error("Encounter some partition level error, see the follow-up details:", failed)
     else:
-        report.error(f"Encounter some unknown error: {first.code.name}")
+        report.error(f"Encounter some unknown error: {first.code.name}", failed)
     report.failures += [f"{at.topic}: {each.message}" for at, each in outcomes.items() if each is not None]
     outcomes |= answered
     report.table(text.deleted_offset_lines(outcomes, done="Deletable" if flags.dry_run else "Successful"))

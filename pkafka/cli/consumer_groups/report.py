@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pkafka.cli.consumer_groups.flags import Flags
 from pkafka.cli.kit.exit_status import ExitStatus, effective
+from pkafka.cli.kit.kafka_command import status_of
 from pkafka.cli.kit.options import Common
 from pkafka.cli.kit.output import Failure, Gauge, OutputFormat, Table, View, choose_format, hint, note
 from pkafka.errors import ErrorCode
@@ -26,10 +27,17 @@ class Report:
         self.gauges: list[Gauge] = []
         self.extra: dict[str, object] = {}
         self.failures: list[str] = []
+        self._causes: list[Exception] = []
         self._is_line_open = False
 
-    def error(self, message: str) -> None:
-        """Add Kafka's error line, and let the run fail."""
+    def error(self, message: str, causes: Sequence[Exception] = ()) -> None:
+        """Add Kafka's error line, and let the run fail.
+
+        Args:
+            message: without ``Error:``.
+            causes: what brokers answered; where all of them denied it, the exit status says so.
+        """
+        self._causes += causes
         self.lines += [*([] if self._is_line_open else [""]), f"Error: {message}"]
         self._is_line_open = False
         self.failures.append(message)
@@ -67,7 +75,7 @@ class Report:
 
     def status(self) -> int:
         """The exit status: Kafka's tool ends with 0 after every one of these failures."""
-        return effective(ExitStatus.FAILURE, kafka_says=0) if self.failures else ExitStatus.OK
+        return effective(status_of(self._causes), kafka_says=0) if self.failures else ExitStatus.OK
 
 
 def chosen_groups(admin: "Admin", common: Common, flags: Flags) -> Sequence[str]:

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -361,6 +361,12 @@ def explain(error: Exception) -> tuple[str, str | None, int | None, ExitStatus]:
     if isinstance(error, ConnectError | ClientTimeoutError):
         return str(error), hint, None, ExitStatus.UNREACHABLE
     return str(error), hint, None, ExitStatus.FAILURE
+
+
+def status_of(errors: Iterable[Exception]) -> ExitStatus:
+    """The status of a command of which several parts failed: that of each part where all have the same."""
+    found = {explain(error)[3] for error in errors}
+    return found.pop() if len(found) == 1 else ExitStatus.FAILURE
 
 
 def _short(message: str) -> str:
