@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from benchmarks.model import Figure, Scenario, Settings
 from benchmarks.systems import Target, pss_mb
 from tests.connect_workers import (
@@ -69,7 +71,7 @@ def _measure_distributed(target: Target, _settings: Settings) -> dict[str, float
 
 
 def _memory_mb(target: Target, worker: ConnectWorker, directory: Path) -> float:
-    """Of the worker with tasks that wait for their files."""
+    """Of all processes of the worker with tasks that wait for their files."""
     stamp = f"idle-{time.monotonic_ns():x}"
     with talking(target.broker.bootstrap) as talk:
         for number in range(_TASKS):
@@ -79,7 +81,9 @@ def _memory_mb(target: Target, worker: ConnectWorker, directory: Path) -> float:
             configs = {"name": name, "connector.class": "FileStreamSource", "file": file, "topic": name}
             wait_for(partial(_is_created, worker, configs), timeout_s=_PATIENCE_S)
             worker.rest.wait_until(name, "RUNNING", "RUNNING")
-    return pss_mb(worker.pid)
+    # Tasks may run in processes of their own, which count too.
+    parent = psutil.Process(worker.pid)
+    return sum(pss_mb(each.pid) for each in (parent, *parent.children(recursive=True)))
 
 
 def _is_created(worker: ConnectWorker, configs: Mapping[str, str]) -> bool:
