@@ -20,7 +20,7 @@ from tests.faults.wire import Wire
 from tests.talk import wait_for
 from tests.zookeeper import running_zookeeper
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 TOPIC: Final = "t"
 METADATA_VERSION: Final = 12

@@ -15,7 +15,7 @@ from tests.faults.family import begun_to_stop, family, kill, replaced
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper, running_zookeeper
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.faults.test_cluster import in_sync, leader
 from tests.talk import wait_for
 from tests.zookeeper import running_zookeeper
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 SESSION_MS = 40_000
 NOTICED_S = 30.0

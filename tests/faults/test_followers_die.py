@@ -31,7 +31,7 @@ from tests.raw_client import batch, produce_request
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 TOPIC: Final = "t"
 WAITS_MS: Final = 60_000

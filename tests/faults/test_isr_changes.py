@@ -25,7 +25,7 @@ from tests.raw_client import batch, produce_request
 from tests.talk import PASSING
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 TOPIC: Final = "t"
 LEADER: Final = 0

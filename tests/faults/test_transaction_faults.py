@@ -28,7 +28,7 @@ from tests.zookeeper import ZooKeeper
 
 __all__ = ["small_disk"]
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 SOON_S: Final = 60.0
 EITHER: Final = ("p", pytest.param("k", marks=[pytest.mark.nightly, pytest.mark.oracle]))

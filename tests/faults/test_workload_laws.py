@@ -13,7 +13,7 @@ from tests.talk import good
 from tests.workload import Place, Workload
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 PARTITIONS: Final = 2
 _NUMBERS: Final = count()

@@ -129,7 +129,6 @@ set ROOT w
 get -w ROOT/a
 set ROOT/a z
 deleteall ROOT
-quit
 """
 
 
@@ -161,10 +160,14 @@ def masked(text: str, root: str) -> str:
 
 
 def without_events(text: str) -> tuple[list[str], Counter[str]]:
-    """The answers in order, and the events, which come when they like: one that the end of a JVM cut short is none."""
+    """The answers in order, and the events, which come when they like, also between the two lines of another one.
+
+    An event that the end of a JVM cut short is none.
+    """
     text = re.sub(r"\nWATCHER::\n(\n.*)?\Z", "", text)
-    events = Counter(re.findall(r"\nWATCHER::\n\n(.*)\n", text))
-    return re.sub(r"\nWATCHER::\n\n.*\n", "", text).splitlines(), events
+    text = re.sub(r"\nWATCHER::\n", "", text)
+    events = Counter(re.findall(r"\n(WatchedEvent .*)\n", text))
+    return re.sub(r"\nWatchedEvent .*\n", "", text).splitlines(), events
 
 
 @pytest.mark.parametrize("script", [NODES, WATCHES], ids=["nodes", "watches"])
