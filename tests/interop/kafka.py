@@ -34,9 +34,9 @@ from tests.talk import wait_for
 HERE: Final = Path(__file__).parent
 JAVA_SOURCES: Final = HERE / "java"
 FETCH_TIMEOUT_S: Final = 600
-TOOL_TIMEOUT_S: Final = 60.0
-START_TIMEOUT_S: Final = 60.0
-STOP_TIMEOUT_S: Final = 30.0
+TOOL_TIMEOUT_S: Final = 120.0
+START_TIMEOUT_S: Final = 120.0
+STOP_TIMEOUT_S: Final = 60.0
 _SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _BOUND: Final = re.compile(r"Awaiting socket connections on \S+:(\d+)\.")
 _PLAIN: Final = re.compile(r"(?:^|,)PLAINTEXT://[^,]*:(\d+)")
