@@ -121,6 +121,7 @@ def test_a_start_right_after_kill_9_waits_for_the_end_of_the_old_session(
         produce_when_possible(on_zookeeper.bootstrap, "t", partition, [b"x"])
 
 
+@pytest.mark.parametrize("session_ms", [10_000], ids=["long session"])
 def test_a_second_broker_with_the_id_of_a_live_one_is_refused(
     on_zookeeper: Broker, make_broker: MakeBroker, chroot: str, registered: Observer
 ) -> None:
