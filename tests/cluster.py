@@ -23,8 +23,10 @@ from pkafka.coordination.znodes import Controller, PartitionState
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
+from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from pkafka.tools.servers.local_broker import Broker
 from tests.interop.kafka import KafkaBroker, jars
+from tests.raw_client import RawClient
 from tests.talk import code_of, good, wait_for
 
 T = TypeVar("T")
@@ -39,6 +41,7 @@ SETTINGS: Mapping[str, object] = {
 
 KINDS: Mapping[str, str] = {"p": "pkafka", "k": "kafka"}
 _LINES_MAX = 150
+_METADATA_VERSION = 9
 _KAFKA_HEAP = "256m"
 _KAFKA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
@@ -234,6 +237,15 @@ class Cluster:
             one.partition: (-1 if one.leader is None else one.leader, sorted(one.isr))
             for one in found.partitions
         }
+
+    def told_by(self, number: int, *topics: str) -> MetadataResponse:
+        """What one broker, which runs, says of the cluster and of topics: each hears of changes in its own time."""
+        asked = [MetadataRequestTopic(name=topic) for topic in topics]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        with RawClient(self.brokers[number].bootstrap) as client:
+            answer = client.call(request, _METADATA_VERSION)
+        assert isinstance(answer, MetadataResponse)
+        return answer
 
     def same_logs(self, topic: str, partition: int = 0) -> bool:
         """Whether every byte of a partition's records is the same on all that are in sync, and there are some."""

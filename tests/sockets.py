@@ -9,6 +9,8 @@ from typing import Final
 
 _PORTS: Final = random.Random()
 """Not the seeded one: processes that test at the same time must not draw the same ports."""
+_DRAWN: Final[set[int]] = set()
+"""A test often draws several before anybody listens on the first."""
 
 
 def free_port() -> int:
@@ -19,7 +21,10 @@ def free_port() -> int:
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         port = _PORTS.randrange(10_000, lowest)
+        if port in _DRAWN:
+            continue
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            _DRAWN.add(port)
             return port
 
 

@@ -154,7 +154,7 @@ class Reader:
 
     def end(self) -> None:
         self._ended.set()
-        self._thread.join(40)
+        self._thread.join(90)
         assert not self._thread.is_alive()
 
 
@@ -198,7 +198,7 @@ class Member:
 
     def end(self) -> None:
         self._ended.set()
-        self._thread.join(60)
+        self._thread.join(90)
         assert not self._thread.is_alive()
 
 
@@ -251,7 +251,9 @@ class Workload:
             self._copier = Copier(self._cluster, self._topic, self._copies, count, PATIENT)
         try:
             wait_for(
-                lambda: all(len(writer.acknowledged) > 10 for writer in self.writers), what="a first ten"
+                lambda: all(len(writer.acknowledged) > 10 for writer in self.writers),
+                timeout_s=60,
+                what="a first ten",
             )
         except BaseException:
             self._end()
@@ -334,7 +336,11 @@ class Workload:
         assert self._reader is not None
         reader = self._reader
         last = [Place(partition.partition, end - 1) for partition, end in ends.items() if end]
-        wait_for(lambda: reader.wrong or all(place in reader.seen for place in last), what="the reader")
+        wait_for(
+            lambda: reader.wrong or all(place in reader.seen for place in last),
+            timeout_s=60,
+            what="the reader",
+        )
         if self._members:
             with Consumer(self._settings_of_group()) as consumer:
 
@@ -429,6 +435,7 @@ class Workload:
         for partition in self._partitions:
             wait_for(
                 lambda: self._cluster.same_logs(self._topic, partition.partition),  # noqa: B023 - called at once
+                timeout_s=60,
                 what=f"the same bytes of {partition} everywhere",
             )
 

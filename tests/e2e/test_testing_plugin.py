@@ -1,5 +1,6 @@
 """The fixtures that other projects use: ``pkafka_broker`` and ``pkafka_secured_broker``."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -107,6 +108,17 @@ def test_it_stops_dies_and_starts_on_the_same_port(tmp_path: Path) -> None:
         broker.start()
         assert broker.stop() == 0
         broker.kill()  # of one that is stopped: nothing happens
+
+
+def test_nobody_is_given_its_port_while_it_is_stopped(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        for end in (broker.stop, broker.kill):
+            end()
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind((broker.host, broker.port))
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((broker.host, broker.port))
+            broker.start()
 
 
 def test_what_it_cannot_start_with_is_said(tmp_path: Path) -> None:

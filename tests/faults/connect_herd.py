@@ -261,8 +261,9 @@ class Herd:
             self.tasks,
             "read_committed" if self.is_exact else "read_uncommitted",
         )
-        self.workers[0].create(self.source_configs())
-        self.workers[-1].create(
+        self._create(self.workers[0], self.source_configs())
+        self._create(
+            self.workers[-1],
             {
                 "name": self.sink,
                 "connector.class": "FileStreamSink",
@@ -274,8 +275,12 @@ class Herd:
                 "consumer.override.session.timeout.ms": "6000",
                 "consumer.override.heartbeat.interval.ms": "300",
                 "tasks.max": "2",
-            }
+            },
         )
+
+    def _create(self, worker: ConnectWorker, configs: Mapping[str, str]) -> None:
+        """Have a connector made, which is refused while the group comes together."""
+        self._ask(worker, "PUT", f"/connectors/{configs['name']}/config", dict(configs), (200, 201))
 
     def source_configs(self) -> dict[str, str]:
         """Of the source; other ones each time."""

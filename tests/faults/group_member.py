@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 POLL_S = 0.2
 HEARTBEATS_PER_SESSION = 5
+HEARTBEAT_MAX_MS = 2_000
 
 
 class Settings(NamedTuple):
@@ -31,7 +32,7 @@ class Settings(NamedTuple):
 
     @property
     def heartbeat_ms(self) -> int:
-        return self.session_ms // HEARTBEATS_PER_SESSION
+        return min(self.session_ms // HEARTBEATS_PER_SESSION, HEARTBEAT_MAX_MS)
 
 
 _printing = threading.Lock()

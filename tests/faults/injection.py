@@ -44,7 +44,7 @@ def injected(process: psutil.Process, calls: str, what: str, paths: Sequence[Pat
             yield
         finally:
             tracer.send_signal(signal.SIGINT)
-            tracer.wait(10)
+            tracer.wait(60)
 
 
 def _is_traced(process: psutil.Process, tracer: int) -> bool:

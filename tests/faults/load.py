@@ -111,7 +111,7 @@ class Writer:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join(timeout=20)
+        self._thread.join(timeout=60)
         assert not self._thread.is_alive()
         assert not self.failure
 
@@ -202,8 +202,8 @@ class LibrdkafkaWriter:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join(timeout=20)
-        assert self._producer.flush(30) == 0
+        self._thread.join(timeout=60)
+        assert self._producer.flush(60) == 0
         assert self.failures == []
 
     def check(self) -> None:

@@ -22,7 +22,7 @@ from tests.talk import Talk, good, wait_for
 
 SESSION_MS: Final = 10_000
 STABLE_S: Final = 90.0
-_TELLING_S: Final = 20.0
+_TELLING_S: Final = 60.0
 """How long a group may take to settle: a session of a killed member, and programs that start on a busy machine."""
 PROGRAM: Final = Path(__file__).with_name("group_member.py")
 JAVA_CLIENTS: Final = ("java-3.9", "java-4.1")
@@ -38,6 +38,7 @@ class Setting(NamedTuple):
     assignor: str
     java: dict[str, str]
     """A class path with GroupMember for each of the Java clients."""
+    session_ms: int = SESSION_MS
 
 
 def now_ms() -> int:
@@ -166,7 +167,14 @@ def _command(client: str, name: str, setting: Setting) -> list[str]:
         log = f"-Dlog4j.configuration=file:{JAVA_SOURCES / 'log4j.properties'}"
         flags = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", log]
         program = [java_program("java"), *flags, "-cp", setting.java[client], "GroupMember"]
-        told = (setting.bootstrap, setting.group, setting.topic, name, setting.assignor, str(SESSION_MS))
+        told = (
+            setting.bootstrap,
+            setting.group,
+            setting.topic,
+            name,
+            setting.assignor,
+            str(setting.session_ms),
+        )
         return [*program, *told]
     told_json = {
         "client": client,
@@ -174,7 +182,7 @@ def _command(client: str, name: str, setting: Setting) -> list[str]:
         "group": setting.group,
         "topic": setting.topic,
         "assignor": setting.assignor,
-        "session_ms": SESSION_MS,
+        "session_ms": setting.session_ms,
     }
     return [sys.executable, str(PROGRAM), json.dumps(told_json)]
 

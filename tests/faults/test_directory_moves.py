@@ -83,7 +83,7 @@ def names(home: Path) -> list[str]:
     return sorted(path.name for path in home.iterdir() if path.name.startswith(TOPIC))
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_replicas_arrive_whoever_dies_on_the_way(make_broker: MakeBroker, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     homes = [tmp_path / "home-0", tmp_path / "home-1"]
@@ -183,7 +183,7 @@ class FollowerOnTheMove:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_the_replica_of_a_follower_goes_and_comes_back(zookeeper: ZooKeeper, tmp_path: Path) -> None:
     homes = {number: [tmp_path / f"home-{number}-{index}" for index in range(2)] for number in range(3)}
     cluster = Cluster(

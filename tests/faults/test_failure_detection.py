@@ -14,10 +14,10 @@ from tests.faults.test_cluster import in_sync, leader
 from tests.talk import wait_for
 from tests.zookeeper import running_zookeeper
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 SESSION_MS = 40_000
-NOTICED_S = 20.0
+NOTICED_S = 30.0
 """Far below the session's time-out, and far above what it takes on an idle machine."""
 
 
@@ -88,7 +88,7 @@ def test_a_broker_that_was_buried_alive_registers_anew(cluster: Cluster) -> None
             now = node(cluster, victim)
             return now is not None and now.czxid > before.czxid
 
-        wait_for(is_back, timeout_s=20)
+        wait_for(is_back, timeout_s=60)
         load.goes_on()
         wait_for(lambda: in_sync(cluster, "t") == [0, 1, 2], timeout_s=60)
         assert leader(cluster, "t") != -1
@@ -103,5 +103,5 @@ def test_a_lone_broker_starts_at_once_after_a_crash(tmp_path: Path) -> None:
             kill_all_processes(made.brokers[0])
             began_s = time.monotonic()
             made.brokers[0].start()
-            assert made.leadership("t") == {0: (0, [0])}
+            wait_for(lambda: made.leadership("t") == {0: (0, [0])}, what="a leader")
             assert time.monotonic() - began_s < NOTICED_S

@@ -32,7 +32,7 @@ from tests.faults.conftest import (
 )
 from tests.faults.crowd import COMMIT_VERSION, HEARTBEAT_VERSION, JOIN_VERSION, SYNC_VERSION, Crowd
 from tests.faults.family import kill, replaced
-from tests.faults.members import JAVA_CLIENTS, Chaos, Setting, now_ms
+from tests.faults.members import JAVA_CLIENTS, SESSION_MS, STABLE_S, Chaos, Setting, now_ms
 from tests.group_requests import (
     commit_error,
     commit_request,
@@ -50,6 +50,8 @@ STEPS: Final = int(os.environ.get("PKAFKA_CHAOS_STEPS", "4"))
 NIGHTLY_STEPS: Final = 40
 PARTITIONS: Final = 8
 MEMBERS_MAX: Final = 7
+PATIENT_MS: Final = 40_000
+"""The session of members of whom none is killed: who is held up for longer has lost its partitions unawares."""
 _LEFT_OUT: Final = os.environ.get("PKAFKA_CHAOS_WITHOUT", "").split()
 EAGER_CLIENTS: Final = tuple(
     each
@@ -87,8 +89,10 @@ def broker(request: pytest.FixtureRequest, make_broker: MakeBroker, tmp_path: Pa
 
 
 @contextmanager
-def chaos_of(bootstrap: str, assignor: str, java: dict[str, str]) -> Iterator[Chaos]:
-    setting = Setting(bootstrap, "chaos", "t", PARTITIONS, assignor, java)
+def chaos_of(
+    bootstrap: str, assignor: str, java: dict[str, str], *, session_ms: int = SESSION_MS
+) -> Iterator[Chaos]:
+    setting = Setting(bootstrap, "chaos", "t", PARTITIONS, assignor, java, session_ms)
     with talking(bootstrap) as talk:
         talk.create(setting.topic, partitions=PARTITIONS)
     chaos = Chaos(setting)
@@ -183,7 +187,7 @@ def test_all_clients_and_workers_that_are_killed_while_they_rebalance(
 def hurt_while_rebalancing(
     broker: AnyBroker, java_members: dict[str, str], hurt: Callable[[int], None]
 ) -> None:
-    with chaos_of(broker.bootstrap, "range", java_members) as chaos:
+    with chaos_of(broker.bootstrap, "range", java_members, session_ms=PATIENT_MS) as chaos:
         for client in EAGER_CLIENTS:
             chaos.join(client)
         chaos.wait_until_stable()
@@ -191,7 +195,11 @@ def hurt_while_rebalancing(
             chaos.join(client)
             # In the midst of it mostly; where everybody is quick it may be over.
             count = len(chaos.alive)
-            wait_for(lambda: chaos.state() != (GroupState.STABLE, count - 1), what="a rebalance")  # noqa: B023
+            wait_for(
+                lambda: chaos.state() != (GroupState.STABLE, count - 1),  # noqa: B023
+                timeout_s=STABLE_S,
+                what="a rebalance",
+            )
             hurt(round_)
             chaos.wait_until_stable()
         chaos.settle()

@@ -1,7 +1,6 @@
 """The worker that coordinates a group dies or hangs: nobody waits in silence, and nothing acknowledged is lost."""
 
 import select
-import time
 
 import pytest
 
@@ -12,7 +11,7 @@ from pkafka.server.coordinator.keyed_topic import partition_of
 from pkafka.server.replicas.partitions import owner_of
 from pkafka.testing import Broker
 from tests.faults.conftest import MakeBroker
-from tests.faults.family import family, holder, kill, replaced
+from tests.faults.family import family, holder, is_alive, kill, replaced
 from tests.faults.wire import eventually
 from tests.group_client import GroupClient
 from tests.raw_client import ClosedByBroker, fetch_request
@@ -20,9 +19,8 @@ from tests.talk import talking, wait_for
 
 TOPIC = "t"
 PARTITIONS = 4
-KILLED_AFTER_MS = 9_000
-PROMPT_S = 6.0
-"""On a busy machine too: a third of the time after which a silent worker is killed, and some."""
+KILLED_AFTER_MS = 24_000
+"""Of silence. After a third of that the others wait no longer."""
 
 
 def coordinated_by(worker: int, name: str = "g") -> str:
@@ -94,7 +92,7 @@ def test_a_connection_that_reads_one_group_moves_too(broker: Broker) -> None:
 def parked(broker: Broker, waiting: GroupClient, group: str) -> tuple[str, int]:
     """A group of one member that has not heard yet that ``waiting`` joins; its id and generation."""
     with client_of(broker, "worker-0") as first:
-        member, generation = first.settle(group, session_timeout_ms=60_000)
+        member, generation = first.settle(group, session_timeout_ms=60_000, rebalance_timeout_ms=60_000)
         waiting.send_join(group)
         wait_for(lambda: first.describe(group).groups[0].group_state == "PreparingRebalance", what="the join")
         assert not select.select([waiting.client.sock], [], [], 0.2)[0]
@@ -123,12 +121,12 @@ def test_who_waits_for_a_coordinator_that_hangs_looks_for_another(broker: Broker
         member, generation = parked(broker, waiting, group)
         victim = family(broker)["worker-1"]
         victim.suspend()
-        began = time.monotonic()
         assert waiting.client.receive().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert time.monotonic() - began < PROMPT_S
+        assert is_alive(victim), "nobody had to kill it for that"
         assert other.heartbeat(group, member, generation) == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert other.describe(group).groups[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        replaced(broker, victim, "worker-1", timeout_s=30)
+        victim.kill()
+        replaced(broker, victim, "worker-1")
         other.coordinate(group)
         assert other.heartbeat(group, member, generation) == 0
 

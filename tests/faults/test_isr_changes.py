@@ -25,7 +25,7 @@ from tests.raw_client import batch, produce_request
 from tests.talk import PASSING
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 TOPIC: Final = "t"
 LEADER: Final = 0
@@ -33,6 +33,8 @@ WORKERS: Final = 2
 OWNER: Final = f"worker-{owner_of(TOPIC, 0, WORKERS)}"
 SETTINGS: Final[Mapping[str, object]] = {
     "pkafka.workers": WORKERS,
+    # A leader that a busy machine holds up is to stay it.
+    "zookeeper.session.timeout.ms": 10_000,
     # Workers that stand still for the sake of a test are not to be killed for it.
     "pkafka.heartbeat.timeout.ms": 120_000,
 }
@@ -102,8 +104,8 @@ def check(cluster: Cluster, writer: Writer) -> None:
     writer.stop()
     assert writer.acknowledged
     writer.check()
+    becomes(cluster, 0, 1, 2)
     eventually(lambda: cluster.same_logs(TOPIC), timeout_s=RECOVERED_S)
-    assert len(cluster.state(TOPIC).isr) == 3
 
 
 @pytest.mark.parametrize("overrides", [SOON_BEHIND])

@@ -232,7 +232,7 @@ def go_on(committers: Sequence[Committer]) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_nothing_stays_open_when_processes_die_again_and_again(broker: Broker) -> None:
     topic = create_topic(broker.bootstrap, 2)
     with TransactionClient(broker.bootstrap) as client:
@@ -360,7 +360,7 @@ def cluster(zookeeper: ZooKeeper, tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.mark.faults
 @pytest.mark.nightly
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("dies", ["leader", "coordinator", "both", "all"])
 def test_brokers_die_between_decision_and_marker(cluster: Cluster, dies: str) -> None:
     """The only replica of the topic is on a broker that stands still when the transaction is decided."""
@@ -385,7 +385,7 @@ def test_brokers_die_between_decision_and_marker(cluster: Cluster, dies: str) ->
 
 @pytest.mark.faults
 @pytest.mark.nightly
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_a_leader_that_hangs_is_replaced_and_ends_no_later_transaction(cluster: Cluster) -> None:
     """It has the request in hand when it stops, and another broker leads when it goes on."""
     members = Members(cluster, replicas=3)

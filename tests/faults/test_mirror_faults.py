@@ -14,6 +14,8 @@ from tests.connect_workers import ConnectWorker, standalone
 from tests.mirrors import SYNCS, WORKER, connector
 from tests.talk import talking, wait_for
 
+pytestmark = pytest.mark.timeout(400)
+
 TOPIC = "orders"
 RECORDS = 30_000
 

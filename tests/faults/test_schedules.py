@@ -46,7 +46,7 @@ COPY: Final = "copy-of-t"
 STATE_PARTITIONS: Final = 3
 PARTITIONS: Final = SIZE
 SESSION_S: Final = 4.0
-RECOVERED_S: Final = 45.0
+RECOVERED_S: Final = 60.0
 OVERRIDES: Final = {
     "pkafka.workers": 2,
     "zookeeper.session.timeout.ms": int(SESSION_S * 1000),
@@ -272,11 +272,16 @@ def test_three_rolling_restarts(cluster: Cluster, kinds: str, *, copies: bool) -
         assert load.longest_gap_s() < 3.0, "nobody waits for a leader that stops in order"
 
 
-@pytest.mark.parametrize("kinds", EVERY_KIND)
+@pytest.mark.parametrize(
+    "kinds", [*EVERY_KIND, pytest.param("ppp", id="ppp-measured", marks=pytest.mark.nightly)]
+)
 def test_nobody_notices_the_death_of_a_controller_that_leads_nothing(
-    zookeeper: ZooKeeper, tmp_path: Path, kinds: str
+    request: pytest.FixtureRequest, zookeeper: ZooKeeper, tmp_path: Path, kinds: str
 ) -> None:
-    with made(tmp_path, zookeeper.connect, kinds) as cluster:
+    """No partition gets another leader, nor the same one anew; how long clients wait is measured on a quiet machine."""
+    is_measured = request.node.get_closest_marker("nightly") is not None
+    settings = {} if is_measured else {"zookeeper.session.timeout.ms": 10_000}
+    with made(tmp_path, zookeeper.connect, kinds, **settings) as cluster:
         controller = cluster.controller()
         others = tuple(number for number in range(SIZE) if number != controller)
         everywhere = {index: (others[index % 2], others[1 - index % 2]) for index in range(PARTITIONS)}
@@ -285,7 +290,7 @@ def test_nobody_notices_the_death_of_a_controller_that_leads_nothing(
         with loaded(cluster, members=0) as load:
             kill_all_processes(cluster.brokers[controller])
             wait_for(
-                lambda: cluster.controller() not in (-1, controller), timeout_s=20, what="another controller"
+                lambda: cluster.controller() not in (-1, controller), timeout_s=60, what="another controller"
             )
             load.goes_on()
             assert [cluster.state(TOPIC, index).leader_epoch for index in range(PARTITIONS)] == [
@@ -294,7 +299,8 @@ def test_nobody_notices_the_death_of_a_controller_that_leads_nothing(
             cluster.brokers[controller].start()
             load.goes_on()
         load.check()
-        assert load.longest_gap_s() < 2.0
+        if is_measured:
+            assert load.longest_gap_s() < 2.0
 
 
 class Mover:

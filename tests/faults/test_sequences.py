@@ -18,7 +18,7 @@ from tests.faults.wire import PRODUCE_VERSION, Wire
 from tests.interop.kafka import OracleUnavailableError, jars
 from tests.raw_client import produce_request
 from tests.talk import wait_for
-from tests.zookeeper import ZooKeeper
+from tests.zookeeper import running_zookeeper
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
@@ -48,15 +48,18 @@ def received(wire: Wire) -> ErrorCode:
     "kinds", ["ppp", pytest.param("kkk", marks=[pytest.mark.oracle, pytest.mark.nightly])]
 )
 def test_nothing_is_out_of_order_behind_a_refusal_that_was_not_answered_yet(
-    zookeeper: ZooKeeper, tmp_path: Path, kinds: str
+    tmp_path: Path, kinds: str
 ) -> None:
     if "k" in kinds:
         try:
             jars("kafka")
         except OracleUnavailableError as missing:
             pytest.skip(str(missing))
-    overrides = {"zookeeper.session.timeout.ms": SESSION_MS, "replica.lag.time.max.ms": 60_000}
-    with Cluster(tmp_path, zookeeper.connect, kinds=kinds, overrides=overrides) as cluster:
+    overrides = {"zookeeper.session.timeout.ms": SESSION_MS, "replica.lag.time.max.ms": 120_000}
+    with (
+        running_zookeeper(tick_time_ms=3000) as zookeeper,  # the others' allow only shorter sessions
+        Cluster(tmp_path, zookeeper.connect, kinds=kinds, overrides=overrides) as cluster,
+    ):
         leader = cluster.controller()
         hung, dead = ((leader + turn) % SIZE for turn in (1, 2))
         cluster.create_topic("waits", assignment={0: (leader, hung)})
@@ -67,7 +70,7 @@ def test_nothing_is_out_of_order_behind_a_refusal_that_was_not_answered_yet(
             assert received(wire) == ErrorCode.NONE
             kill_all_processes(cluster.brokers[dead])
             # What is appended before would wait for two in sync until its time is over.
-            wait_for(lambda: len(cluster.state("refuses").isr) == 1, what="one in sync")
+            wait_for(lambda: len(cluster.state("refuses").isr) == 1, timeout_s=60, what="one in sync")
             probe(other, ErrorCode.NOT_ENOUGH_REPLICAS)
             with hanging(cluster.brokers[hung]):
                 send(wire, "waits", numbered(0))

@@ -17,10 +17,11 @@ import pytest
 from pkafka.errors import ErrorCode
 from pkafka.server.broker import open_file_limit_problem
 from pkafka.testing import Broker, BrokerStartError
-from tests.faults.conftest import MakeBroker, MeasuredBroker
+from tests.faults.conftest import MakeBroker
 from tests.faults.family import begun_to_stop, connect_to, family, is_alive
 from tests.faults.load import LibrdkafkaWriter, Writer
 from tests.faults.wire import Wire, eventually, produce_when_possible, read_all, values_of
+from tests.raw_client import ClosedByBroker
 
 CLEAN_MARK = ".kafka_cleanshutdown"
 PID_FILE = "pkafka.pid"
@@ -75,7 +76,10 @@ def test_ctrl_c_reaches_every_process_and_is_obeyed_once(make_broker: MakeBroker
     assert (broker.log_dir / CLEAN_MARK).exists()
 
 
-def test_a_second_signal_ends_it_at_once_and_the_next_start_recovers(broker: MeasuredBroker) -> None:
+def test_a_second_signal_ends_it_at_once_and_the_next_start_recovers(make_broker: MakeBroker) -> None:
+    # Not because a worker was silent for so long.
+    broker = make_broker(**{"pkafka.heartbeat.timeout.ms": 120_000})
+    broker.start()
     write(broker)
     supervisor = psutil.Process(broker.pid)
     family(broker)["worker-0"].suspend()  # so that a clean stop takes its time
@@ -99,10 +103,10 @@ def test_a_stop_while_starting(make_broker: MakeBroker) -> None:
     broker.kill()
     for pause_s in (0.0, 0.1, 0.3):
         process = start_process(broker)
-        eventually(lambda: psutil.Process(process.pid).children(), timeout_s=20)  # noqa: B023
+        eventually(lambda: psutil.Process(process.pid).children())  # noqa: B023
         time.sleep(pause_s)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) in (0, 1)
+        assert process.wait(60) in (0, 1)
     broker.start()
     for partition in range(4):
         assert values_of(read_all(broker.bootstrap, "t", partition)) == [b"one", b"two"]
@@ -157,7 +161,7 @@ def test_starting_again_and_again_right_after_kill_9(broker: Broker) -> None:
         again = start_process(broker)
         try:
             # One whose answer was lost with the old children has been sent again.
-            offset = produce_when_possible(broker.bootstrap, "t", 0, [b"x"], timeout_s=15)
+            offset = produce_when_possible(broker.bootstrap, "t", 0, [b"x"])
             assert offset in (end, end + 1)
             end = offset + 1
         finally:
@@ -221,19 +225,20 @@ def test_in_the_background(tmp_path: Path) -> None:
         env={**os.environ, "LOG_DIR": str(tmp_path / "logs")},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    eventually(ready.exists, timeout_s=20)
+    eventually(ready.exists)
     supervisor = psutil.Process(int((tmp_path / "data" / PID_FILE).read_text()))
     try:
         with Wire(ready.read_text().strip()) as wire:
             assert wire.create_topic("t", 1) == ErrorCode.NONE
         assert supervisor.terminal() is None
-        assert "is ready on" in (tmp_path / "logs" / "kafkaServer.out").read_text()
+        # The first screen may still be on its way into the file when the broker is ready.
+        eventually(lambda: "is ready on" in (tmp_path / "logs" / "kafkaServer.out").read_text())
     finally:
         supervisor.send_signal(signal.SIGTERM)
-        eventually(lambda: not is_alive(supervisor), timeout_s=15)
+        eventually(lambda: not is_alive(supervisor))
     assert (tmp_path / "data" / CLEAN_MARK).exists()
 
 
@@ -267,7 +272,7 @@ def test_the_limit_of_open_files_is_looked_at_when_a_broker_starts(tmp_path: Pat
         settings = [f"listeners=PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}", f"log.dirs={tmp_path}"]
         overrides = " ".join(f"--override {setting}" for setting in settings)
         command = f"ulimit -n 300; exec {sys.executable} -m pkafka.cli.server_start {overrides}"
-        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert "A process may open 300 files; with 0 partitions" in done.stderr
     assert "is in use" in done.stderr  # which ended the start
 
@@ -293,7 +298,26 @@ def test_a_stop_under_load_is_clean_and_loses_nothing(broker: Broker) -> None:
     assert [line for line in said.splitlines() if " ERROR " in line or " CRITICAL " in line] == []
 
 
-def test_a_stop_answers_the_requests_in_hand(broker: Broker) -> None:
+def test_a_stop_answers_the_requests_in_hand(make_broker: MakeBroker) -> None:
+    for attempt in range(5):
+        broker = make_broker(f"broker-{attempt}")
+        broker.start()
+        try:
+            stop_amid_requests(broker)
+        except ClosedByBroker:
+            # Workers have a second for it, which a busy machine may have taken for itself.
+            assert "Stopping with requests in hand" in broker.log_file.read_text()
+            continue
+        assert broker.wait() == 0
+        broker.start()
+        for partition in range(2):
+            assert values_of(read_all(broker.bootstrap, "t", partition)) == [b"one", b"two", b"three"]
+        return
+    raise AssertionError("each time the second was over before")
+
+
+def stop_amid_requests(broker: Broker) -> None:
+    """Stop a broker that has a request for both of its workers in hand, and two that nothing comes for."""
     write(broker, partitions=2)
     with Wire(broker.bootstrap) as wire:
         assert wire.create_topic("idle", 2) == ErrorCode.NONE
@@ -316,11 +340,7 @@ def test_a_stop_answers_the_requests_in_hand(broker: Broker) -> None:
         assert producer.produced() == {0: (ErrorCode.NONE, 2), 1: (ErrorCode.NONE, 2)}
         for wire in (one, two):
             assert wire.polled() == {0: (ErrorCode.NONE, []), 1: (ErrorCode.NONE, [])}
-            assert wire.is_closed()
-    assert broker.wait() == 0
-    broker.start()
-    for partition in range(2):
-        assert values_of(read_all(broker.bootstrap, "t", partition)) == [b"one", b"two", b"three"]
+            assert wire.is_closed(within_s=60)
 
 
 def test_a_stop_waits_for_no_answer_that_does_not_come(broker: Broker) -> None:

@@ -28,13 +28,13 @@ from tests.zookeeper import ZooKeeper
 
 __all__ = ["small_disk"]
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 SOON_S: Final = 60.0
 EITHER: Final = ("p", pytest.param("k", marks=[pytest.mark.nightly, pytest.mark.oracle]))
 SETTINGS: Final = {
     "pkafka.workers": 2,
-    "zookeeper.session.timeout.ms": 4_000,
+    "zookeeper.session.timeout.ms": 10_000,
     "replica.lag.time.max.ms": 3_000,
     "min.insync.replicas": 1,
 }
@@ -88,7 +88,7 @@ def begun(client: TransactionClient, name: str, places: Places) -> Identity:
     found: list[Identity] = []
 
     def is_known() -> bool:
-        found.append(client.init(name))
+        found.append(client.init(name, timeout_ms=600_000))
         return found[-1].producer_id >= 0
 
     wait_for(is_known, timeout_s=SOON_S, what=f"a producer id for {name}")

@@ -13,7 +13,7 @@ from tests.talk import good
 from tests.workload import Place, Workload
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 PARTITIONS: Final = 2
 _NUMBERS: Final = count()
@@ -26,6 +26,8 @@ def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> I
         zookeeper.connect,
         kinds="pp",
         overrides={
+            # What a busy machine does to a session is no harm that is to be found.
+            "zookeeper.session.timeout.ms": 10_000,
             "offsets.topic.replication.factor": 2,
             "transaction.state.log.num.partitions": 1,
             "transaction.state.log.replication.factor": 2,

@@ -81,13 +81,13 @@ def test_a_lost_session_means_a_new_epoch_and_no_interruption(
     victim = family(on_zookeeper)["control"]
     victim.suspend()
     try:
-        eventually(lambda: registered() == (0, 0), timeout_s=20)
+        eventually(lambda: registered() == (0, 0))
         with Wire(on_zookeeper.bootstrap) as wire:
             for partition in range(2):
                 assert wire.produce("t", partition, [b"x"]) == (ErrorCode.NONE, 0)
     finally:
         victim.resume()
-    eventually(lambda: registered() > (0, 0), timeout_s=20)
+    eventually(lambda: registered() > (0, 0))
     session, epoch = registered()
     assert session != before[0]
     assert epoch > before[1]
@@ -104,7 +104,7 @@ def test_sessions_that_end_are_no_deaths(
     for _ in range(RESTARTS_MAX + 2):
         before = registered()
         expire_session(("127.0.0.1", zookeeper.port), before[0])
-        eventually(lambda: registered()[1] > before[1], timeout_s=20)  # noqa: B023 - called at once
+        eventually(lambda: registered()[1] > before[1])  # noqa: B023 - called at once
     with Wire(on_zookeeper.bootstrap) as wire:
         assert wire.create_topic("later", 1) == ErrorCode.NONE
     assert " died" not in on_zookeeper.log_tail()
@@ -121,6 +121,7 @@ def test_a_start_right_after_kill_9_waits_for_the_end_of_the_old_session(
         produce_when_possible(on_zookeeper.bootstrap, "t", partition, [b"x"])
 
 
+@pytest.mark.parametrize("session_ms", [10_000], ids=["long session"])
 def test_a_second_broker_with_the_id_of_a_live_one_is_refused(
     on_zookeeper: Broker, make_broker: MakeBroker, chroot: str, registered: Observer
 ) -> None:
@@ -158,7 +159,7 @@ def test_without_zookeeper_records_flow_and_with_it_all_is_well_again(make_broke
                     time.sleep(0.01)
             finally:
                 server.resume()
-        with Wire(broker.bootstrap, timeout_s=20) as wire:
+        with Wire(broker.bootstrap) as wire:
             # The request that is in hand when the session ends may be told to try again.
             made = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
             eventually(lambda: wire.create_topic("later", 2) in made)
@@ -174,9 +175,7 @@ def test_a_stop_does_not_wait_for_a_zookeeper_that_is_away(make_broker: MakeBrok
         server = psutil.Process(own.pid)
         server.suspend()
         try:
-            began = time.monotonic()
-            broker.stop()
-            assert time.monotonic() - began < 15
+            assert broker.stop() == 0  # for which it has half a minute
             assert (broker.log_dir / ".kafka_cleanshutdown").exists()
         finally:
             server.resume()
@@ -184,7 +183,11 @@ def test_a_stop_does_not_wait_for_a_zookeeper_that_is_away(make_broker: MakeBrok
 
 def test_a_stop_while_it_waits_for_zookeeper_at_start(make_broker: MakeBroker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        broker = make_broker(**{"zookeeper.connect": f"127.0.0.1:{silent.getsockname()[1]}"})
+        settings = {
+            "zookeeper.connect": f"127.0.0.1:{silent.getsockname()[1]}",
+            "zookeeper.connection.timeout.ms": 120_000,
+        }
+        broker = make_broker(**settings)
 
         def start() -> None:
             with pytest.raises(BrokerStartError, match="ended with exit code 0"):
@@ -194,11 +197,9 @@ def test_a_stop_while_it_waits_for_zookeeper_at_start(make_broker: MakeBroker) -
         starting.start()
         client, _address = silent.accept()
         with client:
-            began = time.monotonic()
             os.kill(broker.pid, signal.SIGTERM)
-            starting.join(20)
+            starting.join(100)
         assert not starting.is_alive()
-        assert time.monotonic() - began < 10  # a silent server is waited for 18 s
 
 
 def test_a_zookeeper_that_is_not_there_is_one_line(make_broker: MakeBroker) -> None:

@@ -39,7 +39,7 @@ T = TypeVar("T")
 class Wire(RawClient):
     """One connection to ``host:port``, and what the tests ask over it; what goes wrong is an OSError."""
 
-    def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
+    def __init__(self, address: str, *, timeout_s: float = 30.0) -> None:
         super().__init__(address, timeout_s=timeout_s)
 
     def create_topic(
@@ -171,7 +171,7 @@ def _outcomes(answer: Any) -> dict[int, tuple[ErrorCode, bytes]]:
     }
 
 
-def eventually(attempt: Callable[[], T | None], *, timeout_s: float = 20.0, pause_s: float = 0.02) -> T:
+def eventually(attempt: Callable[[], T | None], *, timeout_s: float = 60.0, pause_s: float = 0.02) -> T:
     """The first truthy answer of ``attempt``; OSErrors count as not yet.
 
     Raises:
@@ -192,7 +192,7 @@ def eventually(attempt: Callable[[], T | None], *, timeout_s: float = 20.0, paus
 
 
 def produce_when_possible(
-    address: str, topic: str, partition: int, values: Sequence[bytes], *, timeout_s: float = 20.0
+    address: str, topic: str, partition: int, values: Sequence[bytes], *, timeout_s: float = 60.0
 ) -> int:
     """Produce over new connections until it is taken; the base offset.
 

@@ -17,7 +17,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.headers import decode_response, encode_request
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from pkafka.tools.servers.local_broker import hold_port
 from pkafka.tools.zookeeper.server import ZooKeeperUnavailableError, running_server
 from tests.class_archives import oracle_root, with_archive
 from tests.talk import wait_for
@@ -33,9 +34,9 @@ from tests.talk import wait_for
 HERE: Final = Path(__file__).parent
 JAVA_SOURCES: Final = HERE / "java"
 FETCH_TIMEOUT_S: Final = 600
-TOOL_TIMEOUT_S: Final = 60.0
-START_TIMEOUT_S: Final = 60.0
-STOP_TIMEOUT_S: Final = 30.0
+TOOL_TIMEOUT_S: Final = 120.0
+START_TIMEOUT_S: Final = 120.0
+STOP_TIMEOUT_S: Final = 60.0
 _SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _BOUND: Final = re.compile(r"Awaiting socket connections on \S+:(\d+)\.")
 _PLAIN: Final = re.compile(r"(?:^|,)PLAINTEXT://[^,]*:(\d+)")
@@ -310,6 +311,8 @@ class KafkaBroker:
         ]
         self._process: subprocess.Popen[bytes] | None = None
         self._was_killed = False
+        self._let_go: Callable[[], object] = lambda: None
+        """Of the port, which is kept from an end to the next start."""
 
     @property
     def bootstrap(self) -> str:
@@ -358,6 +361,7 @@ class KafkaBroker:
             port = plain if plain in bound else next(iter(bound), 0)
             if port and "] started (kafka.server.KafkaServer)" in text and _knows_itself(port):
                 self.port = port
+                self._let_go()
                 return
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
@@ -372,6 +376,12 @@ class KafkaBroker:
                 self._process.wait(STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self.kill()
+            self._hold_port()
+
+    def _hold_port(self) -> None:
+        if self.port:
+            self._let_go()
+            self._let_go = hold_port(self, "127.0.0.1", self.port)
 
     def wait(self) -> int:
         """Wait for an end that something else brings about, and return the exit code."""
@@ -384,6 +394,7 @@ class KafkaBroker:
             self._process.kill()
             self._process.wait()
             self._was_killed = True
+            self._hold_port()
 
     def restart(self) -> None:
         """A clean stop and a start on the same port."""

@@ -5,10 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pkafka.clients.admin import Admin
+from pkafka.clients.errors import AuthenticationError
 from tests.certificates import Authority, Signed
 from tests.interop.kafka import KafkaBroker, running_kafka
 from tests.interop.side_by_side import pk
 from tests.sockets import free_port
+from tests.talk import wait_for
 
 PACKAGE: Final = "org.apache.kafka.common.security"
 PLAIN: Final = f"{PACKAGE}.plain.PlainLoginModule required"
@@ -57,6 +60,27 @@ def login(mechanism: str, user: str = "alice", password: str = QUOTED) -> dict[s
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
 
 
+def wait_for_user(address: str, mechanism: str, user: str = "alice", password: str = QUOTED) -> None:
+    """Wait until a listener lets a user in, whose credential its broker hears of behind the answer to its change.
+
+    Args:
+        address: of a listener with SASL_PLAINTEXT.
+        mechanism: one of SCRAM.
+        user, password: as in a JAAS text.
+    """
+    keys = {"bootstrap.servers": address, "security.protocol": "SASL_PLAINTEXT"}
+
+    def is_known() -> bool:
+        try:
+            with Admin({**keys, **login(mechanism, user, password)}) as admin:
+                return bool(admin.describe_cluster().brokers)
+        except AuthenticationError:
+            return False
+
+    # Several times: each connection may come to another worker.
+    wait_for(lambda: all(is_known() for _ in range(4)), timeout_s=60, what=f"{user} by {mechanism}")
+
+
 @contextlib.contextmanager
 def secured_kafka(
     directory: Path, *, overrides: Mapping[str, object] | None = None
@@ -72,6 +96,7 @@ def secured_kafka(
             credential = f"{mechanism}=[iterations=4096,password={PASSWORD}]"
             server = ("--bootstrap-server", broker.bootstrap)
             pk("configs", *server, "--alter", "--user", "alice", "--add-config", credential)
+            wait_for_user(f"127.0.0.1:{ports['sasl_plaintext']}", mechanism)
         listeners = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
         client = authority.signed("client")
         yield SecuredKafka(broker, authority, client, directory, {**listeners, "plaintext": broker.bootstrap})

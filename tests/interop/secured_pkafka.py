@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pkafka.testing import Broker, running_broker
-from tests.interop.secured_kafka import OAUTHBEARER, PASSWORD, PLAIN, QUOTED, RENEWAL_MS, SCRAM
+from tests.interop.secured_kafka import (
+    OAUTHBEARER,
+    PASSWORD,
+    PLAIN,
+    QUOTED,
+    RENEWAL_MS,
+    SCRAM,
+    wait_for_user,
+)
 from tests.interop.side_by_side import pk
 from tests.sockets import free_port
 
@@ -31,6 +39,7 @@ def secured_pkafka(
             credential = f"{mechanism}=[iterations=4096,password={PASSWORD}]"
             server = ("--bootstrap-server", broker.bootstrap)
             pk("configs", *server, "--alter", "--user", "alice", "--add-config", credential)
+            wait_for_user(f"127.0.0.1:{ports['sasl_plaintext']}", mechanism)
         listeners = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
         yield SecuredPkafka(broker, {**listeners, "plaintext": broker.bootstrap})
 

@@ -19,7 +19,7 @@ from tests.interop.side_by_side import pk
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 TOOL = "org.apache.kafka.tools.ReplicaVerificationTool"
 LINES_MAX = 200
@@ -31,7 +31,11 @@ def cluster(
 ) -> Iterator[Cluster]:
     if request.param == "kafka":
         request.getfixturevalue("kafka_classpath")
-    settings = {"offsets.topic.replication.factor": 1, "inter.broker.protocol.version": "3.9"}
+    settings = {
+        "offsets.topic.replication.factor": 1,
+        "inter.broker.protocol.version": "3.9",
+        "zookeeper.session.timeout.ms": 10_000,
+    }
     directory = tmp_path_factory.mktemp(request.param)
     with Cluster(directory, zookeeper.connect, overrides=settings, kinds=request.param[0] * 2) as started:
         yield started
@@ -84,7 +88,7 @@ def stopped(cluster: Cluster, broker: int, topic: str) -> Iterator[Path]:
     cluster.brokers[broker].stop()
     yield segment(cluster, broker, topic)
     cluster.brokers[broker].start()
-    wait_for(lambda: cluster.leadership(topic)[0][1] == [0, 1], what=f"{topic} in sync")
+    wait_for(lambda: cluster.leadership(topic)[0][1] == [0, 1], timeout_s=60, what=f"{topic} in sync")
 
 
 def test_replicas_that_are_the_same(cluster: Cluster, kafka_classpath: str) -> None:
@@ -141,7 +145,7 @@ def test_a_replica_that_is_away(cluster: Cluster, capfd: pytest.CaptureFixture[s
     fill(cluster, "away", 3)
     words = ("--bootstrap-server", cluster.brokers[0].bootstrap, "--topics-include", "away", "--once")
     with stopped(cluster, 1, "away"):
-        shown = pk("replica_verification", *words, "--timeout", "3s", code=1)
+        shown = pk("replica_verification", *words, "--timeout", "8s", code=1)
         assert shown.splitlines()[-1].endswith(
             "max lag is 3 for partition away-0 at offset 0 among 1 partitions"
         )

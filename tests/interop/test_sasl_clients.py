@@ -22,7 +22,7 @@ from pkafka.testing import running_broker
 from tests.bearer_tokens import claims, unsigned
 from tests.interop.conftest import JavaTool
 from tests.interop.kafka import running_kafka
-from tests.interop.secured_kafka import OAUTHBEARER, PLAIN, SCRAM
+from tests.interop.secured_kafka import OAUTHBEARER, PLAIN, SCRAM, wait_for_user
 from tests.interop.secured_pkafka import sasl_settings
 from tests.interop.side_by_side import pk
 from tests.sockets import free_port
@@ -73,6 +73,9 @@ def sides(kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
                 server = ("--bootstrap-server", broker.bootstrap)
                 pk("configs", *server, "--alter", "--user", "carol", "--add-config", credential)
                 pk("topics", *server, "--create", "--if-not-exists", "--topic", "there")
+        for port in ports:
+            for mechanism in SCRAM_MECHANISMS:
+                wait_for_user(f"127.0.0.1:{port}", mechanism, "carol", "carols")
         yield Sides(*(f"127.0.0.1:{port}" for port in ports))
 
 
@@ -123,9 +126,13 @@ def by_confluent(login: Login) -> bool:
         keys |= {"sasl.username": "carol", "sasl.password": login.password}
     admin = AdminClient(keys)
     with contextlib.suppress(KafkaException):
-        return "there" in admin.list_topics(timeout=10 if login.password == "carols" else 2).topics
-    admin.poll(0)
-    assert "_AUTHENTICATION" in said
+        return "there" in admin.list_topics(timeout=60 if login.password == "carols" else 2).topics
+
+    def is_told() -> bool:
+        admin.poll(0.1)
+        return "_AUTHENTICATION" in said
+
+    wait_for(is_told, timeout_s=60, what="the refusal")
     return False
 
 
@@ -138,7 +145,7 @@ def by_kafka_python(login: Login) -> bool:
             sasl_oauth_token_provider=KafkaPythonTokens(login.token),
             sasl_plain_username="carol",
             sasl_plain_password=login.password,
-            bootstrap_timeout_ms=2_000,
+            bootstrap_timeout_ms=60_000 if login.password == "carols" else 2_000,
         )
         try:
             return "there" in admin.list_topics()
@@ -165,7 +172,7 @@ def by_aiokafka(login: Login) -> bool:
         finally:
             await admin.close()
 
-    return asyncio.run(asyncio.wait_for(ask(), 30))
+    return asyncio.run(asyncio.wait_for(ask(), 60))
 
 
 CLIENTS: Final[Mapping[str, Callable[[Login], bool]]] = {
@@ -202,10 +209,10 @@ def by_kcat(login: Login) -> bool:
     }
     flags = [word for key, value in keys.items() for word in ("-X", f"{key}={value}")]
     done = subprocess.run(
-        ["kcat", "-b", login.address, *flags, "-L", "-m", "10" if login.password == "carols" else "2"],
+        ["kcat", "-b", login.address, *flags, "-L", "-m", "60" if login.password == "carols" else "2"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
     )
     return done.returncode == 0 and 'topic "there"' in done.stdout

@@ -29,7 +29,7 @@ class Steps:
     """One connection: what it is told to send, and what comes back."""
 
     def __init__(self, address: str) -> None:
-        self.client = RawClient(address, timeout_s=20)
+        self.client = RawClient(address, timeout_s=60)
         self.seen: list[Any] = []
 
     def request(self, message: Any, version: int) -> Any:

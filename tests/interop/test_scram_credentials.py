@@ -84,7 +84,7 @@ def described(client: RawClient, users: list[str] | None) -> Any:
 
 def told(system: System) -> Iterator[tuple[str, Any]]:
     """What a broker answers to all of it, in this order, and what it has in the end."""
-    with RawClient(system.bootstrap, timeout_s=20) as client:
+    with RawClient(system.bootstrap, timeout_s=60) as client:
         for name, changes in CHANGES.items():
             request = AlterUserScramCredentialsRequest(
                 deletions=[row for row in changes if isinstance(row, ScramCredentialDeletion)],

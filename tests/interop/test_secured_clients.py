@@ -32,8 +32,13 @@ from tests.interop.secured_kafka import (
 )
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-QUICK_S: Final = 10.0
-"""Less than any time-out; a wrong setting is told at once."""
+QUICK_S: Final = 50.0
+"""Less than any time-out of :data:`PATIENT`; a wrong setting is told at once."""
+PATIENT: Final = {
+    "request.timeout.ms": 100_000,
+    "socket.connection.setup.timeout.ms": 100_000,
+    "socket.connection.setup.timeout.max.ms": 100_000,
+}
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +189,7 @@ def _only_13(kafka: SecuredKafka) -> dict[str, object]:
 
 def test_a_wrong_setting_is_told_at_once_with_its_stage(kafka: SecuredKafka, tmp_path: Path) -> None:
     for what, (keys, stage) in wrong_settings(kafka, tmp_path).items():
-        said = Said("topics", keys, tmp_path, "--list", "--timeout", "60s")
+        said = Said("topics", {**PATIENT, **keys}, tmp_path, "--list", "--timeout", "100s")
         assert said.status == ExitStatus.AUTHENTICATION, (what, said.out, said.err)
         assert said.err.startswith(f"pk-topics: {stage}"), (what, said.err)
         assert said.err.rstrip().endswith(")"), (what, said.err)  # a hint
@@ -205,7 +210,7 @@ def test_ports_of_another_kind_are_told_at_once(kafka: SecuredKafka, tmp_path: P
         },
     }
     for begin, keys in cases.items():
-        said = Said("topics", keys, tmp_path, "--list", "--timeout", "60s")
+        said = Said("topics", {**PATIENT, **keys}, tmp_path, "--list", "--timeout", "100s")
         assert said.status == ExitStatus.UNREACHABLE, said.err
         assert said.err.startswith(f"pk-topics: {begin}"), said.err
         assert said.seconds < QUICK_S

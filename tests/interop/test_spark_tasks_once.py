@@ -17,7 +17,7 @@ from pkafka.pipeline.topics.transactional_writing import WrittenOnce, check_batc
 from tests.interop.conftest import System
 from tests.talk import talking
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 
 class Job:

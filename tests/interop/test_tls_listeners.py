@@ -22,7 +22,7 @@ from tests.sockets import free_port
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 AUTHORITY: Final = Authority()
 PASSWORD: Final = "secret-of-stores"

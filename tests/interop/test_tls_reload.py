@@ -18,7 +18,7 @@ from tests.interop.kafka import KafkaBroker, running_kafka
 from tests.sockets import free_port
 from tests.talk import Talk, talking, wait_for
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 AUTHORITY: Final = Authority()
 NAMES: Final = ["127.0.0.1", "one.example"]

@@ -98,7 +98,12 @@ def _wait_for_copies(cluster: Cluster, copiers: Sequence[JavaProgram], *, timeou
     wait_for(are_done, timeout_s=timeout_s, what="the copies")
     for number in range(_PARTITIONS):
         name = f"copier-{number}"
-        wait_for(lambda: state_of(cluster, name) != "Ongoing", what=f"the end of {name}")  # noqa: B023
+        # A commit is answered before its markers are written.
+        wait_for(
+            lambda: state_of(cluster, name) in ("CompleteCommit", "CompleteAbort"),  # noqa: B023
+            timeout_s=60,
+            what=f"the end of {name}",
+        )
 
 
 def _check_copies(cluster: Cluster, count: int) -> None:
@@ -115,9 +120,13 @@ def test_copiers_are_killed(zookeeper: ZooKeeper, kafka_classpath: str, tmp_path
         for copier in copiers:
             running.enter_context(copier)
         for copier in copiers:
-            wait_for(lambda: '"progress"' in copier.text() or copier.is_done(), what="progress")  # noqa: B023
+            wait_for(
+                lambda: '"progress"' in copier.text() or copier.is_done(),  # noqa: B023
+                timeout_s=120,
+                what="progress",
+            )
             copier.bounce()
-        _wait_for_copies(cluster, copiers, timeout_s=60)
+        _wait_for_copies(cluster, copiers, timeout_s=240)
         _check_copies(cluster, 400)
 
 

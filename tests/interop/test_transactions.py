@@ -38,7 +38,7 @@ from tests.transaction_client import (
 )
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 MISSING: Final = "transactions-missing"
 PRODUCE_VERSIONS: Final = (3, 7, 9, 10, 11)
@@ -424,7 +424,7 @@ def transactions_time_out(script: Script, name: str) -> None:
 def time_out_while_markers_are_owed(script: Script, name: str) -> None:
     """A decided transaction does not time out."""
     with stuck_until_the_end(script.bootstrap, _stuck_of(time_out_while_markers_are_owed)) as topic:
-        decided = script.init(f"{name}-decided", timeout_ms=2_000)
+        decided = script.init(f"{name}-decided", timeout_ms=6_000)
         script.add(f"{name}-decided", decided, [(topic, (0,))])
         script.end(f"{name}-decided", decided)
         late = script.init(f"{name}-late", timeout_ms=1)
@@ -436,7 +436,7 @@ def time_out_while_markers_are_owed(script: Script, name: str) -> None:
             script.init(tid)
             script.init(tid, producer)
         started = time.monotonic()
-        wait_for(lambda: time.monotonic() > started + 2.5, what="more time than the transaction has")
+        wait_for(lambda: time.monotonic() > started + 6.5, what="more time than the transaction has")
         script.describe(f"{name}-decided", f"{name}-late")
     script.wait_for_state(f"{name}-decided", "CompleteCommit")
     script.wait_for_state(f"{name}-late", "CompleteAbort")

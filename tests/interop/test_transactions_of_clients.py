@@ -25,7 +25,7 @@ from pkafka.protocol.messages.describe_transactions import (
 from tests.interop.conftest import System
 from tests.talk import Talk, wait_for
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 PARTITIONS = 3
 TRANSACTIONS = 12

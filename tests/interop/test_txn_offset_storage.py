@@ -18,7 +18,7 @@ from tests.interop.test_txn_offsets import TransactionScript, Writer
 from tests.transaction_client import TransactionClient
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 UNSTABLE = int(ErrorCode.UNSTABLE_OFFSET_COMMIT)
 GROUP, DELETED = "moved", "deleted"

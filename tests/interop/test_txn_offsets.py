@@ -32,7 +32,7 @@ from tests.interop.test_group_requests import Script
 from tests.raw_client import RawClient
 from tests.talk import talking, wait_for
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 TOPIC: Final = "txn-offsets"
 GONE: Final = "txn-offsets-gone"
@@ -56,7 +56,7 @@ class TransactionScript(Script):
 
     def init(self, transactional_id: str) -> Writer:
         """A producer; what its predecessor left is aborted."""
-        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
+        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=600_000)
         found: list[Any] = []
 
         def is_there() -> bool:

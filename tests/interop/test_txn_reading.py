@@ -28,7 +28,7 @@ from tests.interop.test_list_offsets import answers
 from tests.raw_client import RawClient, batch, fetch_request, fetched, produce_to, topic_id
 from tests.talk import talking, wait_for
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 NOON: Final = 1_700_000_000_000
 YEARS_MS: Final = 10**13

@@ -43,7 +43,20 @@ def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> I
                 good(admin.alter_partition_reassignments({moving: [0, dead]})[moving])
                 kill_all_processes(started.brokers[dead])
             wait_for(lambda: len(admin.describe_cluster().brokers) == 2)
-        wait_for(lambda: started.state("gone").leader == -1 and len(started.state("short").isr) == 1)
+
+        def is_told(number: int) -> bool:
+            """Whether a broker says what the controller has decided: it hears of it later."""
+            told = started.told_by(number, *assigned)
+            found = {topic.name: topic.partitions[0] for topic in told.topics}
+            return (
+                len(told.brokers) == 2
+                and found["gone"].leader_id == -1
+                and all(dead not in found[name].isr_nodes for name in ("behind", "short"))
+                and dead in found["growing"].replica_nodes
+            )
+
+        # Several times: each connection may come to another worker.
+        wait_for(lambda: all(is_told(number) for number in (0, living) for _ in range(6)))
         yield started
 
 

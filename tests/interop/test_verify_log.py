@@ -96,7 +96,8 @@ def damaged(found: dict[str, dict[str, object]]) -> dict[str, object]:
 
 def test_what_a_broker_wrote_is_sound(broker: KafkaBroker | Broker) -> None:
     fill(broker.bootstrap, transactions=isinstance(broker, KafkaBroker))
-    wait_for(lambda: "latest" in (broker.log_dir / "cleaner-offset-checkpoint").read_text())
+    cleaned = broker.log_dir / "cleaner-offset-checkpoint"
+    wait_for(lambda: cleaned.exists() and "latest" in cleaned.read_text(), timeout_s=60, what="a compaction")
     broker.stop()
     found = verdicts(broker.log_dir, "--deep-iteration")
     assert damaged(found) == {}

@@ -82,7 +82,7 @@ def test_the_answer_and_what_becomes_of_the_connection(kafka: System, pkafka: Sy
     for system in (kafka, pkafka):
         if system is None:
             continue
-        with RawClient(system.bootstrap, timeout_s=20) as client:
+        with RawClient(system.bootstrap, timeout_s=60) as client:
             try:
                 outcome = comparable(client.call(request, version))
                 assert client.call(ApiVersionsRequest(), 0).error_code == 0

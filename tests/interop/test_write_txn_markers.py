@@ -44,7 +44,7 @@ class Asked:
     """One system, asked through one connection."""
 
     def __init__(self, system: System, version: int) -> None:
-        self.client = RawClient(system.bootstrap, timeout_s=20)
+        self.client = RawClient(system.bootstrap, timeout_s=60)
         self.version = version
 
     def write(self, *markers: WritableTxnMarker, version: int | None = None) -> Results:

@@ -15,7 +15,7 @@ from tests.zookeeper_with_users import DIGEST, rights, write_jaas, zookeeper_wit
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(find_spec("puresasl") is None, reason="pip install 'pkafka[zookeeper-sasl]'"),
 ]
 

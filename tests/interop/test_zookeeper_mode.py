@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from pkafka.clients.admin.results import ConfigResource, ResourceType
@@ -20,11 +19,12 @@ from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.testing import Broker
 from pkafka.tools.servers.local_broker import BrokerStartError
 from tests.differences import differences
+from tests.faults.zookeeper_faults import MortalZooKeeper
 from tests.interop.kafka import KafkaBroker
 from tests.talk import Talk, good, wait_for
-from tests.zookeeper import ZooKeeper, running_zookeeper
+from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 SETTINGS: dict[str, object] = {
     "broker.id": 0,
@@ -206,18 +206,18 @@ def test_without_a_zookeeper_the_first_start_ends_with_one_line(tmp_path: Path) 
 
 
 def test_an_outage_of_zookeeper_is_told_once_and_so_is_its_end(tmp_path: Path) -> None:
-    with running_zookeeper() as own:
-        settings = {**FAST, "zookeeper.connect": own.connect, "zookeeper.session.timeout.ms": 10_000}
+    own = MortalZooKeeper(tmp_path, tick_time_ms=3000)
+    try:
+        own.start()
+        # What a server that is started again knows of sessions lasts from then on.
+        settings = {**FAST, "zookeeper.connect": own.connect, "zookeeper.session.timeout.ms": 60_000}
         broker = Broker(tmp_path / "b", settings)
         with running(broker):
             before = broker.log_file.read_text()
-            server = psutil.Process(own.pid)
-            server.suspend()
-            try:
-                wait_for(lambda: "No connection to ZooKeeper" in broker.log_file.read_text())
-            finally:
-                server.resume()
-            wait_for(lambda: "is back" in broker.log_file.read_text())
+            own.kill()
+            wait_for(lambda: "No connection to ZooKeeper" in broker.log_file.read_text(), timeout_s=60)
+            own.start()
+            wait_for(lambda: "is back" in broker.log_file.read_text(), timeout_s=60)
             # The first screen may still be on its way into the file when the broker is ready.
             lines = broker.log_file.read_text().removeprefix(before).splitlines()
             told = [line for line in lines if "ZooKeeper" in line]
@@ -225,3 +225,5 @@ def test_an_outage_of_zookeeper_is_told_once_and_so_is_its_end(tmp_path: Path) -
             lost, back = told
             assert f"No connection to ZooKeeper ({own.connect})" in lost
             assert "the session goes on" in back
+    finally:
+        own.kill()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import uuid
 from collections import Counter
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -15,6 +16,7 @@ from tests.differences import first_difference
 from tests.interop import kafka as oracle
 from tests.json_schemas import check
 from tests.sockets import free_port
+from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
 SHELL: Final = "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka"
@@ -129,23 +131,53 @@ set ROOT w
 get -w ROOT/a
 set ROOT/a z
 deleteall ROOT
-quit
 """
+WATCHES_EVENTS: Final = 12
+"""What is told of the watches, with the connection."""
 
 
-def theirs(class_path: str, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def their_command(class_path: str, *args: str) -> list[str]:
     """ZooKeeper's shell. A JVM of its own, as it ends the process that it runs in."""
     command = [oracle.java_program("java"), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command += [f"-Dlog4j.configuration=file:{oracle.JAVA_SOURCES / 'log4j.properties'}"]
-    command += ["-cp", class_path, SHELL, "-server", *args]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    return [*command, "-cp", class_path, SHELL, "-server", *args]
 
 
-def ours(*args: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pkafka.cli.zookeeper_shell", *args]
+def our_command(*args: str) -> list[str]:
+    return [sys.executable, "-m", "pkafka.cli.zookeeper_shell", *args]
+
+
+def typed(command: list[str], text: str, events: int, output: Path) -> str:
+    """What a shell prints when a text is typed, and the end not before it has told of so many events.
+
+    A shell that is left does not wait for the thread that tells of them.
+    """
+    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with (
+        output.open("wb") as told,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=told, env=unbuffered, text=True) as shell,
+    ):
+        try:
+            assert shell.stdin is not None
+            shell.stdin.write(text)
+            shell.stdin.flush()
+            wait_for(lambda: output.read_text().count("WatchedEvent ") >= events, what=f"{events} events")
+            shell.stdin.close()
+            assert shell.wait(60) == 0
+        finally:
+            shell.kill()
+    return output.read_text()
+
+
+def theirs(class_path: str, *args: str) -> subprocess.CompletedProcess[str]:
+    command = their_command(class_path, *args)
+    return subprocess.run(command, input="", capture_output=True, text=True, timeout=60, check=False)
+
+
+def ours(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command,
-        input=stdin,
+        our_command(*args),
+        input="",
         capture_output=True,
         text=True,
         timeout=60,
@@ -161,24 +193,27 @@ def masked(text: str, root: str) -> str:
 
 
 def without_events(text: str) -> tuple[list[str], Counter[str]]:
-    """The answers in order, and the events, which come when they like: one that the end of a JVM cut short is none."""
+    """The answers in order, and the events, which come when they like, also between the two lines of another one.
+
+    An event that the end of a JVM cut short is none.
+    """
     text = re.sub(r"\nWATCHER::\n(\n.*)?\Z", "", text)
-    events = Counter(re.findall(r"\nWATCHER::\n\n(.*)\n", text))
-    return re.sub(r"\nWATCHER::\n\n.*\n", "", text).splitlines(), events
+    text = re.sub(r"\nWATCHER::\n", "", text)
+    events = Counter(re.findall(r"\n(WatchedEvent .*)\n", text))
+    return re.sub(r"\nWatchedEvent .*\n", "", text).splitlines(), events
 
 
-@pytest.mark.parametrize("script", [NODES, WATCHES], ids=["nodes", "watches"])
-def test_the_same_lines_give_the_same_text(kafka_classpath: str, zookeeper: ZooKeeper, script: str) -> None:
+@pytest.mark.parametrize(
+    ("script", "events"), [(NODES, 1), (WATCHES, WATCHES_EVENTS)], ids=["nodes", "watches"]
+)
+def test_the_same_lines_give_the_same_text(
+    kafka_classpath: str, zookeeper: ZooKeeper, tmp_path: Path, script: str, events: int
+) -> None:
     found = []
-    for make in ("theirs", "ours"):
+    for command in (their_command(kafka_classpath, zookeeper.connect), our_command(zookeeper.connect)):
         root = f"/{uuid.uuid4().hex[:10]}"
-        typed = script.lstrip().replace("ROOT", root)
-        if make == "theirs":
-            done = theirs(kafka_classpath, zookeeper.connect, stdin=typed)
-        else:
-            done = ours(zookeeper.connect, stdin=typed)
-        assert done.returncode == 0, done
-        found.append(without_events(masked(done.stdout, root)))
+        text = typed(command, script.lstrip().replace("ROOT", root), events, tmp_path / "told")
+        found.append(without_events(masked(text, root)))
     (their_lines, their_events), (our_lines, our_events) = found
     assert not first_difference(our_lines, their_lines)
     # The end of the session is told by theirs when somebody is still there to tell it.

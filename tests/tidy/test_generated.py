@@ -35,7 +35,7 @@ def complete(command: str, *words: str) -> list[str]:
     function = "_" + command.replace("-", "_")
     quoted = " ".join(f"'{word}'" for word in (command, *words))
     script = f"source '{file}'; COMP_WORDS=({quoted}); COMP_CWORD={len(words)}; {function}; echo \"${{COMPREPLY[@]}}\""
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr == ""
     return done.stdout.split()
 
@@ -62,7 +62,7 @@ def test_completions_are_legal_scripts(shell: str, flag: str) -> None:
     assert len(files) == len(COMMANDS)
     for file in files if program is not None else []:  # zsh and fish are checked where they are installed
         done = subprocess.run(
-            [str(program), flag, file], capture_output=True, text=True, timeout=20, check=False
+            [str(program), flag, file], capture_output=True, text=True, timeout=60, check=False
         )
         assert (done.returncode, done.stderr) == (0, ""), file
 

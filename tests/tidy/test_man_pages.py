@@ -48,7 +48,7 @@ def test_pages_are_legal_roff(page: str) -> None:
                 cwd=regenerate.ROOT,
                 capture_output=True,
                 text=True,
-                timeout=20,
+                timeout=60,
                 check=False,
             )
             assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 PLAINTEXT = "PLAINTEXT"
@@ -30,6 +31,31 @@ class BrokerStartError(Exception):
         """Why, in one line where the broker refused to start with one; the whole text otherwise."""
         _, prefix, refusal = str(self).partition("\npk-server-start: ")
         return refusal.strip() if prefix and "\n" not in refusal.strip() else str(self)
+
+
+def hold_port(owner: object, host: str, port: int) -> Callable[[], object]:
+    """Keep a port on which nobody listens just now: the kernel would give it to a program that asks for any port.
+
+    Whoever binds with SO_REUSEADDR, as servers do, can listen on it all the same.
+
+    Args:
+        owner: the port is kept for no longer than it lives.
+        host: an address of this machine; where it is none, or the port is taken, nothing is kept.
+        port: on that address.
+
+    Returns:
+        What lets go of the port.
+    """
+    import socket  # whoever loads the pytest plugin does not pay for it
+
+    kept = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind((host, port))
+    except OSError:
+        kept.close()
+        return lambda: None
+    return weakref.finalize(owner, os.close, kept.detach())
 
 
 class Broker:
@@ -72,6 +98,8 @@ class Broker:
         self._properties = properties
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = -1
+        self._let_go: Callable[[], object] = lambda: None
+        """Of the port, which is kept from an end to the next start."""
 
     @property
     def host(self) -> str:
@@ -136,6 +164,7 @@ class Broker:
         except BaseException:
             self.kill()
             raise
+        self._let_go()
         self.bootstrap = ready_file.read_text().strip()
 
     def _wait_until_ready(self, ready_file: Path) -> None:
@@ -189,6 +218,9 @@ class Broker:
         readable, _, _ = select.select([self._ended], [], [], STOP_TIMEOUT_S)
         os.close(self._ended)
         self._process = None
+        if self.port:
+            self._let_go()
+            self._let_go = hold_port(self, self.host.strip("[]"), self.port)
         if not readable:
             raise RuntimeError(f"processes of the broker are still there:\n{self.log_tail()}")
 

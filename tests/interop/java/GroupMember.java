@@ -33,7 +33,7 @@ public final class GroupMember {
         settings.put("enable.auto.commit", false);
         settings.put("auto.offset.reset", "earliest");
         settings.put("session.timeout.ms", session);
-        settings.put("heartbeat.interval.ms", session / 5);
+        settings.put("heartbeat.interval.ms", Math.min(session / 5, 2_000));
         settings.put("partition.assignment.strategy",
             args[4].equals("range") ? RangeAssignor.class.getName() : CooperativeStickyAssignor.class.getName());
         settings.put("key.deserializer", ByteArrayDeserializer.class);

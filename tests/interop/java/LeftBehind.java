@@ -1,23 +1,37 @@
-/** Leaves threads behind that write, as tools do that never close a client. Arguments: how many threads, how long main stays (ms). */
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+
+/**
+ * Leaves threads behind that write during a later call, as tools do that never close a client. Argument: how many threads; 0 is the
+ * later call, which lasts until those of the earlier one have written.
+ */
 public final class LeftBehind {
+    private static final CountDownLatch later = new CountDownLatch(1);
+    private static final List<Thread> left = new CopyOnWriteArrayList<>();
+
     public static void main(String[] arguments) throws InterruptedException {
         System.out.println("left");
         System.err.println("left");
-        for (int i = 0; i < Integer.parseInt(arguments[0]); i++) {
+        int count = Integer.parseInt(arguments[0]);
+        for (int i = 0; i < count; i++) {
             Thread thread = new Thread(LeftBehind::warn);
             thread.setDaemon(true);
             thread.start();
+            left.add(thread);
         }
-        if (arguments.length > 1) {
-            Thread.sleep(Long.parseLong(arguments[1]));
+        if (count == 0) {
+            later.countDown();
+            for (Thread thread : left) {
+                thread.join();
+            }
         }
     }
 
     private static void warn() {
         try {
-            Thread.sleep(100);
+            later.await();
             for (int i = 0; i < 100; i++) {
-                Thread.sleep(20);
                 System.out.println("late");
                 System.err.println("late");
             }
