@@ -56,7 +56,12 @@ def same(cluster: Cluster, java_tool: JavaTool, *words: object) -> str:
 def test_replicas_of_both_kinds_know_the_producers(cluster: Cluster, java_tool: JavaTool) -> None:
     topic = new_topic_name("mixed-tools")
     cluster.create_topic(topic, assignment={KAFKA: (KAFKA, PKAFKA), PKAFKA: (PKAFKA, KAFKA)})
-    with cluster.admin() as admin, transactional_producer(cluster.bootstrap, topic) as writer:
+    # Twenty runs of tools look at what is open, on a machine that may be busy.
+    open_ms = 900_000
+    with (
+        cluster.admin() as admin,
+        transactional_producer(cluster.bootstrap, topic, timeout_ms=open_ms) as writer,
+    ):
         begin(writer, topic, KAFKA, PKAFKA)
         writer.commit_transaction()
         for partition in (KAFKA, PKAFKA):

@@ -8,6 +8,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from pkafka.clients.admin import Admin
 from pkafka.coordination.store import NoNodeError
 from pkafka.coordination.znodes import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 from pkafka.model import TopicPartition
@@ -42,7 +43,11 @@ def old_tool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldTool]:
 
 @pytest.fixture(scope="module")
 def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    settings = {"auto.leader.rebalance.enable": "false", "offsets.topic.replication.factor": 1}
+    settings = {
+        "auto.leader.rebalance.enable": "false",
+        "offsets.topic.replication.factor": 1,
+        "zookeeper.session.timeout.ms": 18_000,  # nobody dies here
+    }
     with Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect, 2, settings) as started:
         yield started
 
@@ -51,13 +56,20 @@ def turn(cluster: Cluster, *topics: str) -> None:
     """The preferred replica of these topics is one that does not lead; all others lead as they should."""
     pk("leader_election", *server(cluster), "--election-type", "preferred", "--all-topic-partitions")
     with cluster.admin() as admin:
-        found = admin.describe_topics(topics)
-        turned = {
-            TopicPartition(name, each.partition): list(each.replicas[::-1])
-            for name in topics
-            for each in good(found[name]).partitions
-        }
+        turned = {partition: brokers[::-1] for partition, brokers in replicas(admin, *topics).items()}
         assert set(admin.alter_partition_reassignments(turned).values()) == {None}
+        wait_for(lambda: not admin.list_partition_reassignments(), what="the end of the turn")
+    for broker in cluster.brokers:
+        with Admin({"bootstrap.servers": broker.bootstrap}) as admin:
+            wait_for(lambda: replicas(admin, *topics) == turned, what="the turn in the metadata")
+
+
+def replicas(admin: Admin, *topics: str) -> dict[TopicPartition, list[int]]:
+    return {
+        TopicPartition(name, each.partition): list(each.replicas)
+        for name, found in admin.describe_topics(topics).items()
+        for each in good(found).partitions
+    }
 
 
 def server(cluster: Cluster) -> tuple[str, str]:
