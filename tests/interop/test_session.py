@@ -66,7 +66,7 @@ TOOLS: Final = {
 ALONE: Final = ("verifiable-producer",)
 """Whose output goes on when its main method is left, which would be heard in that of the next tool."""
 
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 60.0
 
 Run = Callable[[str, list[str], str], CompletedProcess[str]]
 
