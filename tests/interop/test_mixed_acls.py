@@ -19,7 +19,7 @@ from tests.raw_client import RawClient, new_topic_name
 from tests.talk import talking, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 

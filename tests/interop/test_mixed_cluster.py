@@ -33,7 +33,7 @@ from tests.raw_client import RawClient, fetch_request
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 KAFKA, PKAFKA = 0, 1
 NAMES: Final = ("kafka", "pkafka")

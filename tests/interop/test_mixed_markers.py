@@ -21,7 +21,7 @@ from tests.talk import wait_for
 from tests.transaction_client import Identity, TransactionClient
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 KAFKA, PKAFKA = 0, 1
 BROKERS: Final = pytest.mark.parametrize(

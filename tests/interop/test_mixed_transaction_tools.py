@@ -16,7 +16,7 @@ from tests.raw_client import new_topic_name
 from tests.talk import code_of, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 KAFKA, PKAFKA = 0, 1
 JAVA: Final = "org.apache.kafka.tools.TransactionsCommand"

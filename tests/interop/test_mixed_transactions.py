@@ -22,7 +22,7 @@ from tests.transaction_client import INIT_VERSIONS, LIST_VERSIONS
 from tests.transaction_load import TransactionLoad, state_of
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 _SETTINGS: Final[Mapping[str, object]] = {
     **COMMON,

@@ -16,7 +16,7 @@ from tests.interop.test_produce_in_transactions import Script
 from tests.raw_client import RawClient
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 _SETTINGS = {
     **COMMON,

@@ -38,7 +38,7 @@ from tests.talk import wait_for as wait_for_at_most
 wait_for: Final = partial(wait_for_at_most, timeout_s=60)
 """Of a rebalance that takes part of a second where nothing else runs."""
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_members_come_go_and_crash_and_every_record_is_read(
