@@ -273,6 +273,7 @@ def test_a_commit_of_one_that_is_out_of_the_group_fails(
         wait_for(is_back)
 
 
+@pytest.mark.usefixtures("sockets_of_kafka_python")
 @pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
 def test_one_group_of_many_kinds_of_clients(
     system: System, topic: str, talk: Talk, group: str, join: Join, kafka_classpath: str, strategy: str
