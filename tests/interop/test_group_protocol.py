@@ -75,6 +75,7 @@ class Wire:
         self._free: list[RawClient] = []
         self._waiting: list[tuple[RawClient, str, Message]] = []
         self._answers: list[tuple[str, Message]] = []
+        self._patience_s = STEP_TIMEOUT_S
         self._asking = RawClient(bootstrap)
         wait_for(self._is_coordinated, what="the coordinator")
         self._description = self._describe()
@@ -110,9 +111,11 @@ class Wire:
 
     def outcome(self, expected: Sequence[str]) -> list[str]:
         """What was answered since, and the group; brokers get some time to come to what is expected."""
-        deadline = time.monotonic() + STEP_TIMEOUT_S
+        deadline = time.monotonic() + self._patience_s
         while (lines := self._outcome()) != list(expected) and time.monotonic() < deadline:
             self._receive(QUIET_S)
+        if lines != list(expected):
+            self._patience_s = QUIET_S  # the test fails, and what follows need not be waited for
         if not expected:
             self._receive(QUIET_S)
             lines = self._outcome()
