@@ -61,6 +61,8 @@ class Transaction:
         self.cluster = cluster
         self.topic = new_topic_name("mixed")
         cluster.create_topic(self.topic, assignment={KAFKA: (KAFKA,), PKAFKA: (PKAFKA,)})
+        for broker in (KAFKA, PKAFKA):
+            assert self.end_of(broker) == 0  # it leads: others may have heard of that before it
         leaders = [cluster.state(TRANSACTION_STATE_TOPIC, index).leader for index in range(STATE_PARTITIONS)]
         assert sorted(leaders) == [KAFKA, PKAFKA]
         self.name = next(

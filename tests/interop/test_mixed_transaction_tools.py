@@ -89,5 +89,10 @@ def test_a_broker_without_a_replica_says_so(cluster: Cluster) -> None:
     with cluster.admin() as admin:
         for broker in (KAFKA, PKAFKA):
             partition = TopicPartition(topic, broker)
-            outcome = admin.describe_producers([partition], broker=broker)[partition]
-            assert code_of(outcome) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+            def code() -> ErrorCode | None:
+                return code_of(admin.describe_producers([partition], broker=broker)[partition])  # noqa: B023 - called at once
+
+            # One broker hears of a topic later than the other.
+            wait_for(lambda: code() is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, what="the topic")
+            assert code() is ErrorCode.NOT_LEADER_OR_FOLLOWER
