@@ -341,7 +341,7 @@ def send(cluster: Mixed, values: range) -> None:
 
 
 def write_what_dies(cluster: Mixed, leader: int, follower: int) -> None:
-    """The leader takes 99 and 100 to 119, the last twenty while the follower hangs, and is killed."""
+    """Both get 99; the leader alone takes 100 to 119, while the follower hangs, and is killed."""
     only_leader = {
         "bootstrap.servers": cluster.brokers[leader].bootstrap,
         "acks": "1",
@@ -350,6 +350,9 @@ def write_what_dies(cluster: Mixed, leader: int, follower: int) -> None:
     with cluster.producer(**only_leader) as producer:
         # It finds the leader with the first one, while the other broker answers.
         producer.send("t", b"99", partition=0).result(60)
+        wait_for(
+            lambda: cluster.log_bytes(follower, "t-0") == cluster.log_bytes(leader, "t-0"), what="99 at both"
+        )
         with hanging(cluster.brokers[follower]):
             for number in range(100, 120):
                 producer.send("t", b"%d" % number, partition=0).result(60)
