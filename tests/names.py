@@ -7,14 +7,18 @@ or in none.
 
 import hashlib
 import os
+import threading
 from collections import Counter
 from typing import Final
 
 _DRAWN: Final[Counter[str]] = Counter()
+_DRAWING: Final = threading.Lock()
 
 
 def new_name(prefix: str) -> str:
     """Return a name, `prefix` and ten digits, that the running test has not been given before."""
     test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
-    _DRAWN[test] += 1
-    return prefix + hashlib.sha256(f"{test} {_DRAWN[test]}".encode()).hexdigest()[:10]
+    with _DRAWING:  # tests draw from several threads at once
+        _DRAWN[test] += 1
+        number = _DRAWN[test]
+    return prefix + hashlib.sha256(f"{test} {number}".encode()).hexdigest()[:10]

@@ -12,9 +12,16 @@ from tests.talk import Talk, good, wait_for
 
 
 @contextmanager
-def transactional_producer(bootstrap: str, transactional_id: str) -> Iterator[Producer]:
-    """A producer that is ready for its first transaction."""
-    made = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+def transactional_producer(
+    bootstrap: str, transactional_id: str, *, timeout_ms: int = 60_000
+) -> Iterator[Producer]:
+    """A producer that is ready for its first transaction.
+
+    Args:
+        timeout_ms: how long a transaction may be open.
+    """
+    keys = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id}
+    made = Producer({**keys, "transaction.timeout.ms": timeout_ms})
     try:
         made.init_transactions()
         yield made

@@ -5,5 +5,5 @@ from typing import Any
 
 
 def remarks_of(report: Mapping[str, Any]) -> list[str]:
-    """What a report remarks, but for who began late: on a busy machine somebody does."""
-    return [remark for remark in report["remarks"] if not remark.endswith(" ms late")]
+    """What a report remarks, but for what was late: on a busy machine something is."""
+    return [remark for remark in report["remarks"] if " ms late" not in remark]

@@ -28,15 +28,23 @@ def free_port() -> int:
             return port
 
 
-def unread_bytes(port: int) -> int:
-    """What was sent to a port of this machine and not read yet, plus the connections that nobody has accepted yet."""
+def unread_bytes(port: int, *, sender: int | None = None) -> int:
+    """What was sent to a port of this machine and not read yet, plus the connections that nobody has accepted yet.
+
+    Args:
+        sender: the port from which it was sent; None: from any, and only then unaccepted connections count.
+    """
     count = 0
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         # proc_pid_net(5): number, local address, remote address, state, lengths of the queues to send and to read
-        _number, local, _remote, _state, queues, *_rest = line.split()
-        if int(local.rpartition(":")[2], 16) == port:
+        _number, local, remote, _state, queues, *_rest = line.split()
+        if _port_of(local) == port and sender in (None, _port_of(remote)):
             count += int(queues.rpartition(":")[2], 16)
     return count
+
+
+def _port_of(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)
 
 
 @contextlib.contextmanager

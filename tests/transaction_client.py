@@ -162,7 +162,11 @@ class TransactionClient:
 
     def wait_for_state(self, transactional_id: str, state: str) -> None:
         """Wait until an id is in a state."""
-        wait_for(lambda: self.state(transactional_id) == state, what=f"{transactional_id} in {state}")
+        wait_for(
+            lambda: self.state(transactional_id) == state,
+            timeout_s=60,
+            what=f"{transactional_id} in {state}",
+        )
 
 
 def part(

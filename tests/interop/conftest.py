@@ -29,7 +29,9 @@ SYSTEMS: Final = tuple(os.environ.get("PKAFKA_INTEROP_SYSTEMS", "kafka pkafka").
 EITHER: Final = tuple(
     pytest.param(name, marks=[pytest.mark.oracle] if name == "kafka" else []) for name in SYSTEMS
 )
+_HERE: Final = Path(__file__).parent
 _LOG_TAIL_BYTES = 3_000
+_SETTING_UP_S: Final = 480.0
 
 JavaTool = Callable[..., CompletedProcess[str]]
 
@@ -45,6 +47,20 @@ class System(Protocol):
 
     @property
     def log_file(self) -> Path: ...
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Gives each test here more time than its own.
+
+    Who comes first fetches jars, waits for others that write archives of classes, and starts Apache Kafka, ZooKeeper
+    and the JVMs of tools for all that follow: on a busy machine that takes minutes.
+    """
+    usual_s = config.getini("timeout")
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            limit = item.get_closest_marker("timeout")
+            own_s = float(usual_s if limit is None else limit.args[0])
+            item.add_marker(pytest.mark.timeout(own_s + _SETTING_UP_S), append=False)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -19,7 +19,10 @@ from pkafka.model import TopicPartition
 from tests.interop import kafka as oracle
 from tests.interop.conftest import System
 
-QUICK: Final = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300, "auto.offset.reset": "earliest"}
+QUICK: Final = {"session.timeout.ms": 60_000, "heartbeat.interval.ms": 300, "auto.offset.reset": "earliest"}
+"""Hears soon of a rebalance, and stays in its group however long a busy machine keeps it from saying anything."""
+MORTAL: Final = {"session_timeout_ms": 6_000}
+"""Keys of a member whose end its group is to notice; brokers allow no shorter session."""
 COOPERATIVE: Final = {"partition.assignment.strategy": "CooperativeStickyAssignor"}
 
 
@@ -56,7 +59,7 @@ class Member(ConsumerRebalanceListener):
     def hold(self) -> None:
         """Do not poll until told to go on."""
         self.paused.set()
-        assert self.idle.wait(20)
+        assert self.idle.wait(60)
 
     def go_on(self) -> None:
         self.idle.clear()
@@ -64,7 +67,7 @@ class Member(ConsumerRebalanceListener):
 
     def close(self) -> None:
         self._stopped.set()
-        self._thread.join(30)
+        self._thread.join(60)
         assert not self._thread.is_alive()
         assert not self.errors, self.errors
 
@@ -91,7 +94,7 @@ def alone(system: System, group: str | None = None, **keys: object) -> Consumer:
     return Consumer(properties if group is None else {**properties, "group.id": group})
 
 
-def read(consumer: Consumer, count: int, timeout_s: float = 20.0) -> list[Any]:
+def read(consumer: Consumer, count: int, timeout_s: float = 60.0) -> list[Any]:
     found: list[Any] = []
     deadline = time.monotonic() + timeout_s
     while len(found) < count and time.monotonic() < deadline:
@@ -130,7 +133,7 @@ def kafka_python_member(system: System, group: str, topic: str) -> "Other":
             bootstrap_servers=system.bootstrap,
             group_id=group,
             auto_offset_reset="earliest",
-            session_timeout_ms=6_000,
+            session_timeout_ms=20_000,
             heartbeat_interval_ms=300,
         )
     )
@@ -142,7 +145,7 @@ def confluent_member(system: System, group: str, topic: str, strategy: str) -> "
         "bootstrap.servers": system.bootstrap,
         "group.id": group,
         "auto.offset.reset": "earliest",
-        "session.timeout.ms": 6_000,
+        "session.timeout.ms": 30_000,
         "heartbeat.interval.ms": 300,
         "partition.assignment.strategy": names[strategy],
     }
@@ -217,10 +220,10 @@ class ProcessMember:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
             try:
-                self.process.wait(20)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.kill()
-        self._thread.join(20)
+        self._thread.join(60)
 
     def _run(self) -> None:
         assert self.process.stdout is not None

@@ -34,8 +34,10 @@ from tests.talk import wait_for
 HERE: Final = Path(__file__).parent
 JAVA_SOURCES: Final = HERE / "java"
 FETCH_TIMEOUT_S: Final = 600
+PREPARING_TIMEOUT_S: Final = 300.0
+"""Of what is done once, and takes all of a core: compiling, and writing an archive of classes."""
 TOOL_TIMEOUT_S: Final = 120.0
-START_TIMEOUT_S: Final = 120.0
+START_TIMEOUT_S: Final = 180.0
 STOP_TIMEOUT_S: Final = 60.0
 _SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _BOUND: Final = re.compile(r"Awaiting socket connections on \S+:(\d+)\.")
@@ -116,7 +118,7 @@ def compile_java(class_path: str, into: Path, *programs: str) -> str:
     into.mkdir(parents=True, exist_ok=True)
     sources = [str(JAVA_SOURCES / f"{program}.java") for program in programs]
     command = [java_program("javac"), "-nowarn", "-proc:none", "-cp", class_path, "-d", str(into), *sources]
-    subprocess.run(command, check=True, timeout=TOOL_TIMEOUT_S, stdin=subprocess.DEVNULL)
+    subprocess.run(command, check=True, timeout=PREPARING_TIMEOUT_S, stdin=subprocess.DEVNULL)
     return f"{class_path}{os.pathsep}{into}"
 
 
@@ -135,7 +137,7 @@ def _tools_archive(class_path: str) -> tuple[str, ...]:
             impatient.flush()
             nowhere = ("--bootstrap-server", "127.0.0.1:1", "--command-config", impatient.name)
             words = ("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", *nowhere, "--list")
-            subprocess.run([*command, *words], capture_output=True, timeout=TOOL_TIMEOUT_S, check=False)
+            subprocess.run([*command, *words], capture_output=True, timeout=PREPARING_TIMEOUT_S, check=False)
 
     jars_of_tools = sorted(directory.glob("*.jar"))
     return with_archive(oracle_root() / "archives", "tools", java_program("java"), jars_of_tools, train)
@@ -257,7 +259,7 @@ def _broker_archive(class_path: str) -> tuple[str, ...]:
                 class_path, f"127.0.0.1:{port}", Path(files), jvm_flags=_SMALL_JVM, archive=flags
             )
             broker.start()
-            broker.stop()
+            broker.stop(PREPARING_TIMEOUT_S)  # it writes the file at its end
 
     return with_archive(
         oracle_root() / "archives", "broker", java_program("java"), sorted(directory.glob("*.jar")), train
@@ -368,12 +370,12 @@ class KafkaBroker:
                 raise RuntimeError(f"Apache Kafka did not start:\n{text[-3000:]}")
             time.sleep(0.05)
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """A clean stop, with controlled shutdown; kill -9 when that takes too long."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(STOP_TIMEOUT_S)
+                self._process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 self.kill()
             self._hold_port()

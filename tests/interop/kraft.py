@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from tests.class_archives import oracle_root, with_archive
-from tests.interop.kafka import JAVA_SOURCES, jars, java_program
+from tests.interop.kafka import JAVA_SOURCES, PREPARING_TIMEOUT_S, jars, java_program
 from tests.sockets import free_port
 
-START_TIMEOUT_S: Final = 90.0
+START_TIMEOUT_S: Final = 180.0
 STOP_TIMEOUT_S: Final = 30.0
 CLUSTER_ID: Final = urlsafe_b64encode(b"oracle of pkafka").decode().rstrip("=")
 """Of every cluster here: a random one may begin with a dash, and the tool takes that for a flag."""
@@ -111,12 +111,12 @@ class KraftBroker:
                 raise RuntimeError(f"Apache Kafka 4 did not start:\n{text[-3000:]}")
             time.sleep(0.05)
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """A clean stop; kill -9 when that takes too long."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(STOP_TIMEOUT_S)
+                self._process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 self.kill()
 
@@ -174,7 +174,7 @@ def _archive(class_path: str) -> tuple[str, ...]:
         with tempfile.TemporaryDirectory() as files:
             broker = KraftBroker(Path(files), archive=flags)
             broker.start()
-            broker.stop()
+            broker.stop(PREPARING_TIMEOUT_S)  # it writes the file at its end
 
     return with_archive(
         oracle_root() / "archives", "broker-4", java_program("java"), sorted(directory.glob("*.jar")), train

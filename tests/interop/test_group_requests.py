@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from pkafka.protocol.messages.delete_groups import DeleteGroupsRequest
+from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -43,6 +44,10 @@ class Script(GroupClient):
         super().__init__(bootstrap)
         self.answers: list[Any] = []
         self._members: dict[str, str] = {}
+
+    def join(self, group: str, *, version: int = 3, **options: Any) -> Any:
+        """Join for longer than any script takes: of who is gone meanwhile, each broker would tell in its own time."""
+        return super().join(group, version=version, **{"session_timeout_ms": 120_000, **options})
 
     def ask(self, message: Message, version: int) -> Any:
         """Ask, and remember what was answered, ids of members by the order in which they came."""
@@ -81,11 +86,19 @@ class Script(GroupClient):
         prefix: str,
     ) -> list[Any]:
         request = ListGroupsRequest(states_filter=states or [], types_filter=types or [])
-        groups = self.client.call(request, version).groups
+        listed: list[Any] = []
+
+        def are_listed() -> bool:
+            answer = self.client.call(request, version)
+            listed[:] = answer.groups
+            return not answer.error_code  # while some are loaded, an answer may be without them
+
+        wait_for(are_listed, what="all groups")
         found = [
             comparable(group)
-            for group in sorted(groups, key=lambda one: one.group_id)
-            if group.group_id.startswith(prefix)
+            for group in sorted(listed, key=lambda one: one.group_id)
+            # Not what merely begins so: other scripts' members live as long as their sessions.
+            if group.group_id == prefix or group.group_id.startswith(f"{prefix}-")
         ]
         self.answers.append(found)
         return found
@@ -182,6 +195,7 @@ def empty_ids(script: Script, _group: str) -> None:
 
 def deleting(script: Script, group: str) -> None:
     """Offsets and whole groups."""
+    script.coordinate(f"{group}-x")
     script.ask(DeleteGroupsRequest(groups_names=[group, f"{group}-x"]), 1)
     script.delete_offsets(group, (TOPIC, 0))
     script.delete_offsets(group, (MISSING, 0))
@@ -263,6 +277,7 @@ def strange_ids(script: Script, group: str) -> None:
 def many_at_once(script: Script, group: str) -> None:
     """Several groups in one request come back in its order."""
     names = [f"{group}-{number}" for number in range(8)]
+    script.coordinate("no-such-group")
     for number, name in enumerate(names):
         script.coordinate(name)
         script.commit(name, {(TOPIC, 0): number})
@@ -284,8 +299,18 @@ def topic_goes(script: Script, group: str) -> None:
         script.commit(group, {(GONE, 0): 1})
         script.commit(both, {(GONE, 0): 1, (TOPIC, 0): 2})
         talk.delete(GONE)
-        request = OffsetFetchRequest(group_id=both, topics=None)
-        wait_for(lambda: len(script.client.call(request, 5).topics) == 1, what="the end of the offsets")
+
+        def are_gone() -> bool:
+            # Each group in its turn, and with its last offset the group itself.
+            left = (
+                OffsetFetchRequest(group_id=both, topics=None),
+                OffsetFetchRequest(group_id=group, topics=None),
+            )
+            counts = [len(script.client.call(each, 5).topics) for each in left]
+            [described] = script.client.call(DescribeGroupsRequest(groups=[group]), 5).groups
+            return counts == [1, 0] and described.group_state == "Dead"
+
+        wait_for(are_gone, what="the end of the offsets")
     script.fetch(group, None)
     script.fetch(both, None)
     script.describe(group, both)

@@ -13,6 +13,9 @@ from typing import Final
 
 import pytest
 
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.headers import encode_request
+from pkafka.protocol.messages.api_versions import ApiVersionsRequest
 from pkafka.testing import running_broker
 from tests.certificates import Authority
 from tests.interop.conftest import JavaTool
@@ -24,6 +27,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
 NAMES: Final = ("TLS", "MTLS")
 BEANS: Final = "kafka.server:type=socket-server-metrics,*"
+ASK: Final = encode_request(ApiKey.API_VERSIONS, 0, 1, "c", ApiVersionsRequest())
 COUNTED: Final = ("successful-authentication-total", "failed-authentication-total")
 
 Counts = Mapping[tuple[str, str], float]
@@ -70,15 +74,18 @@ def come(directory: Path, ports: Mapping[str, int]) -> None:
 
 
 def shake_hands(port: int, context: ssl.SSLContext) -> None:
-    with connected(port) as client, contextlib.suppress(ssl.SSLError, ConnectionError):
-        encrypted = context.wrap_socket(client, server_hostname="127.0.0.1")
-        encrypted.settimeout(0.5)
-        with encrypted, contextlib.suppress(TimeoutError):
-            encrypted.recv(1)  # a refusal of TLS 1.3 comes after the handshake
+    with (
+        connected(port) as client,
+        contextlib.suppress(ssl.SSLError, ConnectionError),
+        context.wrap_socket(client, server_hostname="127.0.0.1") as encrypted,
+    ):
+        # A refusal of TLS 1.3 comes after the handshake, in the place of an answer.
+        encrypted.sendall(ASK)
+        encrypted.recv(1)
 
 
 def connected(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), 10)
+    return socket.create_connection(("127.0.0.1", port), 60)
 
 
 def read_to_the_end(client: socket.socket) -> None:
@@ -124,7 +131,7 @@ def of_pkafka(directory: Path) -> Counts:
     page, ports = free_port(), {name: free_port() for name in NAMES}
 
     def counts() -> Counts:
-        with urllib.request.urlopen(f"http://localhost:{page}/jmx?qry={BEANS}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://localhost:{page}/jmx?qry={BEANS}", timeout=60) as answer:
             beans = loads(answer.read())["beans"]
         found: Counter[tuple[str, str]] = Counter()
         for bean in beans:

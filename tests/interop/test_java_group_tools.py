@@ -4,8 +4,9 @@ from contextlib import ExitStack
 
 from confluent_kafka import Consumer, TopicPartition
 
+from pkafka.clients.admin.results import GroupState
 from tests.interop.conftest import Everywhere
-from tests.talk import talking, wait_for
+from tests.talk import good, talking, wait_for
 
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -16,10 +17,16 @@ MEMBER = r"(?<=member-)[0-9a-f-]{36}"
 
 def consume(everywhere: Everywhere, topic: str, group: str, count: int) -> list[str]:
     """What a member of a group that commits at its end reads."""
-    return everywhere.run(
+    lines = everywhere.run(
         *(CONSOLE_CONSUMER, "--topic", topic, "--group", group, "--max-messages", count),
         *("--timeout-ms", PATIENCE_MS, "--consumer-property", "auto.offset.reset=earliest"),
     ).splitlines()
+    for system in everywhere.systems:
+        # Java's consumer says that it leaves, and waits for no answer.
+        with talking(system.bootstrap) as talk:
+            described = talk.admin.describe_groups
+            wait_for(lambda: good(described([group])[group]).state is GroupState.EMPTY, what="its leaving")  # noqa: B023
+    return lines
 
 
 def filled(everywhere: Everywhere, topic: str, *, partitions: int = 1, count: int = 10) -> None:

@@ -33,19 +33,19 @@ from tests.raw_client import RawClient, fetch_request
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 KAFKA, PKAFKA = 0, 1
 NAMES: Final = ("kafka", "pkafka")
-LAG_MS: Final = 2500
+LAG_MS: Final = 2_500
 COMMON: Mapping[str, object] = {
     **SETTINGS,
     "inter.broker.protocol.version": "3.9",
     "default.replication.factor": 2,
     "offsets.topic.replication.factor": 2,
     "auto.leader.rebalance.enable": "false",
-    "zookeeper.session.timeout.ms": 6000,
-    "replica.lag.time.max.ms": LAG_MS,
+    # As long as the ZooKeeper of tests allows: a broker of a busy machine is silent for seconds.
+    "zookeeper.session.timeout.ms": 10_000,
     "replica.fetch.backoff.ms": 200,
     # Who was killed begins with the high watermark of its start, so that each test shows how it gets the true one.
     "replica.high.watermark.checkpoint.interval.ms": 600_000,
@@ -151,7 +151,7 @@ CONFIGS: Final = "kafka.admin.ConfigCommand"
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-def test_replicas_are_the_same_and_stay_in_sync(cluster: Mixed, leader: int) -> None:
+def test_replicas_are_the_same(cluster: Mixed, leader: int) -> None:
     topic = f"same-{leader}"
     follower = 1 - leader
     cluster.create_topic(topic, assignment=dict.fromkeys(range(3), (leader, follower)))
@@ -166,16 +166,30 @@ def test_replicas_are_the_same_and_stay_in_sync(cluster: Mixed, leader: int) -> 
                     sent.append(producer.send(topic, b"%d" % len(expected), partition=len(expected) % 3))
                     expected.append(len(expected))
                 for one in sent:
-                    one.result(20)
+                    one.result(60)
     before = [cluster.versioned_state(topic, partition) for partition in range(3)]
     for partition in range(3):
         cluster.assert_same_logs(topic, partition)
         assert read_all(cluster, topic, partition) == expected[partition::3]
         assert before[partition][0].leader == leader
         assert sorted(before[partition][0].isr) == [KAFKA, PKAFKA]
-    # Who follows a leader without news stays in its ISR.
-    time.sleep(2 * LAG_MS / 1000)
-    assert [cluster.versioned_state(topic, partition) for partition in range(3)] == before
+
+
+@pytest.mark.nightly  # tests/unit/server/replicas/test_leadership.py has it in each change, with a clock of its own
+def test_who_follows_a_leader_without_news_stays_in_sync(
+    zookeeper: ZooKeeper, kafka_classpath: str, tmp_path: Path, leader: int
+) -> None:
+    made = Mixed(tmp_path, zookeeper.connect, PKAFKA, {"replica.lag.time.max.ms": LAG_MS})
+    try:
+        made.start()
+        made.create_topic("t", assignment={0: (leader, 1 - leader)})
+        send(made, range(50))
+        made.wait_for_isr("t", KAFKA, PKAFKA)
+        before = made.versioned_state("t")
+        time.sleep(2 * LAG_MS / 1000)
+        assert made.versioned_state("t") == before
+    finally:
+        made.stop()
 
 
 @pytest.mark.nightly
@@ -323,11 +337,11 @@ def test_a_follower_begins_anew_where_its_leader_begins(fresh: Mixed, leader: in
 def send(cluster: Mixed, values: range) -> None:
     with cluster.producer() as producer:
         for value in values:
-            producer.send("t", b"%d" % value, partition=0).result(20)
+            producer.send("t", b"%d" % value, partition=0).result(60)
 
 
 def write_what_dies(cluster: Mixed, leader: int, follower: int) -> None:
-    """The leader takes 99 and 100 to 119, the last twenty while the follower hangs, and is killed."""
+    """Both get 99; the leader alone takes 100 to 119, while the follower hangs, and is killed."""
     only_leader = {
         "bootstrap.servers": cluster.brokers[leader].bootstrap,
         "acks": "1",
@@ -335,10 +349,13 @@ def write_what_dies(cluster: Mixed, leader: int, follower: int) -> None:
     }
     with cluster.producer(**only_leader) as producer:
         # It finds the leader with the first one, while the other broker answers.
-        producer.send("t", b"99", partition=0).result(20)
+        producer.send("t", b"99", partition=0).result(60)
+        wait_for(
+            lambda: cluster.log_bytes(follower, "t-0") == cluster.log_bytes(leader, "t-0"), what="99 at both"
+        )
         with hanging(cluster.brokers[follower]):
             for number in range(100, 120):
-                producer.send("t", b"%d" % number, partition=0).result(20)
+                producer.send("t", b"%d" % number, partition=0).result(60)
             cluster.brokers[leader].kill()
 
 
@@ -450,7 +467,7 @@ def test_topics_are_made_changed_and_removed(cluster: Mixed, java_tool: JavaTool
     cluster.wait_for_isr(topic, KAFKA, PKAFKA, partition=1)
     with cluster.producer(**{"linger.ms": 0}) as producer:
         for number in range(20):
-            producer.send(topic, b"%d" % number + b"x" * 300, partition=number % 2).result(20)
+            producer.send(topic, b"%d" % number + b"x" * 300, partition=number % 2).result(60)
         for index in assignment:
             names = [segments(broker.log_dir / f"{topic}-{index}") for broker in cluster.brokers]
             assert len(names[0]) > 1
@@ -482,7 +499,7 @@ def segments(directory: Path) -> list[str]:
 def refuses(producer: Producer, topic: str, index: int) -> bool:
     """Whether records of 300 bytes are too large."""
     try:
-        producer.send(topic, b"x" * 300, partition=index).result(20)
+        producer.send(topic, b"x" * 300, partition=index).result(60)
     except ApiError as error:
         if error.code is not ErrorCode.MESSAGE_TOO_LARGE:
             raise
@@ -507,7 +524,8 @@ def test_a_partition_moves_under_load(cluster: Mixed, leader: int) -> None:
             load.goes_on()
     check(cluster, load, topic)
     cluster.assert_same_logs(topic)
-    assert load.longest_gap_s() < 10, "nobody waits for a leader that is no more"
+    # A request to it would have been waited for as long as its request.timeout.ms, 30 s.
+    assert load.longest_gap_s() < 25, "nobody waits for a leader that is no more"
 
 
 @pytest.mark.nightly

@@ -21,7 +21,7 @@ from tests.talk import wait_for
 from tests.transaction_client import Identity, TransactionClient
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 KAFKA, PKAFKA = 0, 1
 BROKERS: Final = pytest.mark.parametrize(
@@ -61,6 +61,8 @@ class Transaction:
         self.cluster = cluster
         self.topic = new_topic_name("mixed")
         cluster.create_topic(self.topic, assignment={KAFKA: (KAFKA,), PKAFKA: (PKAFKA,)})
+        for broker in (KAFKA, PKAFKA):
+            assert self.end_of(broker) == 0  # it leads: others may have heard of that before it
         leaders = [cluster.state(TRANSACTION_STATE_TOPIC, index).leader for index in range(STATE_PARTITIONS)]
         assert sorted(leaders) == [KAFKA, PKAFKA]
         self.name = next(

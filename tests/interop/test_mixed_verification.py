@@ -13,10 +13,11 @@ from pkafka.server.coordinator.keyed_topic import partition_of
 from tests.cluster import Cluster
 from tests.interop.test_mixed_cluster import COMMON, KAFKA, NAMES, PKAFKA
 from tests.interop.test_produce_in_transactions import Script
-from tests.raw_client import RawClient
+from tests.raw_client import RawClient, ask_offsets
+from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 _SETTINGS = {
     **COMMON,
@@ -55,6 +56,9 @@ def test_a_leader_believes_a_coordinator_of_the_other_kind(
         RawClient(cluster.brokers[coordinator].bootstrap) as asks,
         RawClient(cluster.brokers[leader].bootstrap) as sends,
     ):
+        keys = {(name, partition): -1 for partition in range(3)}
+        # Others may hear of a leader before it does.
+        wait_for(lambda: {code for code, _ in ask_offsets(sends, keys).values()} == {0}, what="the leader")
         script = Script(asks, name, version)
         script.begin()
         script.begin()

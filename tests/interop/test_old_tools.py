@@ -8,6 +8,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from pkafka.clients.admin import Admin
+from pkafka.clients.admin.results import TopicDescription
 from pkafka.coordination.store import NoNodeError
 from pkafka.coordination.znodes import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 from pkafka.model import TopicPartition
@@ -15,7 +17,7 @@ from tests.cluster import Cluster
 from tests.differences import first_difference
 from tests.interop.kafka import OracleUnavailableError, ToolServer, compile_java, jars
 from tests.interop.side_by_side import pk
-from tests.talk import good, wait_for
+from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
@@ -42,7 +44,11 @@ def old_tool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldTool]:
 
 @pytest.fixture(scope="module")
 def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    settings = {"auto.leader.rebalance.enable": "false", "offsets.topic.replication.factor": 1}
+    settings = {
+        "auto.leader.rebalance.enable": "false",
+        "offsets.topic.replication.factor": 1,
+        "zookeeper.session.timeout.ms": 18_000,  # nobody dies here
+    }
     with Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect, 2, settings) as started:
         yield started
 
@@ -51,13 +57,23 @@ def turn(cluster: Cluster, *topics: str) -> None:
     """The preferred replica of these topics is one that does not lead; all others lead as they should."""
     pk("leader_election", *server(cluster), "--election-type", "preferred", "--all-topic-partitions")
     with cluster.admin() as admin:
-        found = admin.describe_topics(topics)
-        turned = {
-            TopicPartition(name, each.partition): list(each.replicas[::-1])
-            for name in topics
-            for each in good(found[name]).partitions
-        }
+        wait_for(lambda: {each.topic for each in replicas(admin, *topics)} == {*topics}, what="the topics")
+        turned = {partition: brokers[::-1] for partition, brokers in replicas(admin, *topics).items()}
         assert set(admin.alter_partition_reassignments(turned).values()) == {None}
+        wait_for(lambda: not admin.list_partition_reassignments(), what="the end of the turn")
+    for broker in cluster.brokers:
+        with Admin({"bootstrap.servers": broker.bootstrap}) as admin:
+            wait_for(lambda: replicas(admin, *topics) == turned, what="the turn in the metadata")
+
+
+def replicas(admin: Admin, *topics: str) -> dict[TopicPartition, list[int]]:
+    """Of each partition of the topics that the broker that is asked has heard of."""
+    return {
+        TopicPartition(name, each.partition): list(each.replicas)
+        for name, found in admin.describe_topics(topics).items()
+        if isinstance(found, TopicDescription)
+        for each in found.partitions
+    }
 
 
 def server(cluster: Cluster) -> tuple[str, str]:

@@ -62,7 +62,7 @@ def test_a_rate_in_a_group(report: Any, topic: str) -> None:
     for side in found["results"]:
         # A machine that is too busy to send in time says what it owes.
         assert side["records"] + side["warm_up_records"] + found["missed"] == 1_500
-        assert side["percentiles_ms"]["50"] > 0
+        assert not side["records"] or side["percentiles_ms"]["50"] > 0
     assert found["end_to_end_clock"] == "value, in microseconds"
 
 

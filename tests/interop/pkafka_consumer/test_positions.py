@@ -29,12 +29,12 @@ def test_positions_without_a_commit_follow_the_policy(
     with alone(system, f"{group}2", auto_offset_reset="none") as consumer:
         consumer.subscribe([topic])
         with pytest.raises(NoOffsetError, match="Undefined offset with no reset policy"):
-            read(consumer, 1, 10)
+            read(consumer, 1)
         consumer.seek(mine, 0)
         assert [each.value for each in read(consumer, 2)] == [b"old", b"new"]
         consumer.seek(mine, 100)
         with pytest.raises(NoOffsetError, match="out of range"):
-            read(consumer, 1, 10)
+            read(consumer, 1)
 
 
 def test_offsets_are_looked_up(system: System, talk: Talk, topic: str) -> None:

@@ -1,9 +1,10 @@
 """pkafka's consumer in groups, on Apache Kafka and on pkafka, also in one group with other clients."""
 
+import contextlib
 import signal
-import time
 from collections.abc import Collection, Sequence
 from functools import partial
+from typing import Final
 
 import pytest
 
@@ -15,6 +16,7 @@ from pkafka.model import TopicPartition
 from tests.interop.conftest import System
 from tests.interop.consumer_members import (
     COOPERATIVE,
+    MORTAL,
     Join,
     Member,
     Other,
@@ -30,7 +32,13 @@ from tests.interop.consumer_members import (
     read,
     share_all,
 )
-from tests.talk import Talk, wait_for
+from tests.talk import Talk
+from tests.talk import wait_for as wait_for_at_most
+
+wait_for: Final = partial(wait_for_at_most, timeout_s=60)
+"""Of a rebalance that takes part of a second where nothing else runs."""
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_members_come_go_and_crash_and_every_record_is_read(
@@ -38,7 +46,7 @@ def test_members_come_go_and_crash_and_every_record_is_read(
 ) -> None:
     talk.create(topic, 6)
     wanted = partitions(topic, 6)
-    first, second, crashes = join(), join(), process_member(system, group, topic)
+    first, second, crashes = join(), join(), process_member(system, group, topic, **MORTAL)
     try:
         wait_for(share_all([first, second, crashes], wanted))
         for number in range(60):
@@ -61,7 +69,7 @@ def test_a_member_that_hung_has_lost_its_partitions_and_comes_back(
 ) -> None:
     talk.create(topic, 4)
     wanted = partitions(topic, 4)
-    first, hangs = join(**keys), process_member(system, group, topic, **keys)
+    first, hangs = join(**keys), process_member(system, group, topic, **MORTAL, **keys)
     try:
         wait_for(share_all([first, hangs], wanted))
         hangs.process.send_signal(signal.SIGSTOP)
@@ -108,8 +116,8 @@ def test_a_cooperative_member_gives_up_only_what_moves(topic: str, talk: Talk, j
     assert first.events[2:] in ([("assigned", [])], [("assigned", []), ("assigned", [])])
     assert [each for each in second.events if each[1]] == [("assigned", moved)]
     second.close()
-    wait_for(lambda: first.owned == partitions(topic, 4))
-    assert first.events[-1] == ("assigned", moved)
+    # Its listener hears of it a moment after the partitions are its own.
+    wait_for(lambda: first.owned == partitions(topic, 4) and first.events[-1] == ("assigned", moved))
     assert second.events[-1] == ("revoked", moved)
 
 
@@ -160,7 +168,7 @@ def test_unsubscribing_gives_partitions_up_and_leaves(
             events.append("revoked")
             consumer.commit_sync(dict.fromkeys(partitions, 7))
 
-    with alone(system, group, enable_auto_commit="false") as consumer:
+    with alone(system, group, enable_auto_commit="false", session_timeout_ms=600_000) as consumer:
         consumer.subscribe([topic], listener=Listener())
         wait_for(lambda: not consumer.poll(50) and events == ["assigned"])
         consumer.unsubscribe()
@@ -169,9 +177,7 @@ def test_unsubscribing_gives_partitions_up_and_leaves(
         # Another member gets the partition without waiting for the session of the first one to end.
         with alone(system, group, enable_auto_commit="false") as other:
             other.subscribe([topic])
-            start = time.monotonic()
             wait_for(lambda: not other.poll(50) and bool(other.assignment()))
-            assert time.monotonic() - start < 5
         mine = TopicPartition(topic, 0)
         assert consumer.committed([mine]) == {mine: OffsetAndMetadata(7)}
 
@@ -180,7 +186,10 @@ def test_a_static_member_that_returns_moves_nothing(topic: str, talk: Talk, join
     talk.create(topic, 4)
     first, second = join(group_instance_id="one"), join(group_instance_id="two")
     wait_for(share_all([first, second], partitions(topic, 4)))
-    owned, events = second.owned, list(first.events)
+    owned, rest = second.owned, sorted(each.partition for each in first.owned)
+    # Its listener hears of it a moment after the partitions are its own.
+    wait_for(lambda: first.events[-1:] == [("assigned", rest)])
+    events = list(first.events)
     second.close()
     back = join(group_instance_id="two")
     wait_for(lambda: back.owned == owned)
@@ -229,10 +238,11 @@ def test_a_second_process_with_the_same_instance_fences_the_first(
 def test_a_member_that_does_not_poll_in_time_loses_its_partitions(topic: str, talk: Talk, join: Join) -> None:
     talk.create(topic, 2)
     slow = join(max_poll_interval_ms=1_500)
-    wait_for(lambda: slow.events == [("assigned", [0, 1])])
+    # On a busy machine it may be too slow already, and be assigned them again.
+    wait_for(lambda: slow.events[:1] == [("assigned", [0, 1])])
     slow.hold()
     other = join()
-    wait_for(lambda: other.owned == partitions(topic, 2), timeout_s=20)
+    wait_for(lambda: other.owned == partitions(topic, 2))
     slow.go_on()
     wait_for(share_all([slow, other], partitions(topic, 2)))
     assert slow.events[1] == ("lost", [0, 1])
@@ -251,11 +261,19 @@ def test_a_commit_of_one_that_is_out_of_the_group_fails(
         wait_for(lambda: not membership.generation.member_id)
         with pytest.raises(CommitFailedError):
             consumer.commit_sync({mine: 1})
-        wait_for(lambda: not consumer.poll(50) and bool(membership.generation.member_id))
-        wait_for(lambda: not consumer.poll(50) and bool(consumer.assignment()))
-        consumer.commit_sync({mine: 1})
+
+        def is_back() -> bool:
+            if consumer.poll(50) or not membership.generation.member_id or not consumer.assignment():
+                return False
+            with contextlib.suppress(CommitFailedError):  # a busy machine has put it out once more
+                consumer.commit_sync({mine: 1})
+                return True
+            return False
+
+        wait_for(is_back)
 
 
+@pytest.mark.usefixtures("sockets_of_kafka_python")
 @pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
 def test_one_group_of_many_kinds_of_clients(
     system: System, topic: str, talk: Talk, group: str, join: Join, kafka_classpath: str, strategy: str
@@ -270,15 +288,13 @@ def test_one_group_of_many_kinds_of_clients(
         others.append(confluent_member(system, group, topic, strategy))
         if strategy == "RangeAssignor":  # kafka-python has no cooperative one
             others.append(kafka_python_member(system, group, topic))
-        wait_for(share_all([ours, *others], wanted), timeout_s=60)
+        wait_for(share_all([ours, *others], wanted))
         for number in range(80):
             talk.send(topic, b"%d" % number, partition=number % 8)
-        wait_for(
-            lambda: set(ours.values).union(*(each.values for each in others)) == numbers(0, 80), timeout_s=40
-        )
+        wait_for(lambda: set(ours.values).union(*(each.values for each in others)) == numbers(0, 80))
         for member in others:
             member.close()
-        wait_for(lambda: ours.owned == wanted, timeout_s=30)
+        wait_for(lambda: ours.owned == wanted)
     finally:
         for member in others:
             member.close()

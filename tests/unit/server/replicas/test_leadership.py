@@ -99,6 +99,16 @@ def test_who_falls_behind_leaves_and_what_the_others_have_is_committed_when_the_
     assert leader.high_watermark == 10
 
 
+def test_who_fetches_at_the_end_stays_in_step_however_long_there_is_no_news() -> None:
+    leader = Leader()
+    leader.append(10)
+    for _ in range(10):
+        for follower in (2, 3):
+            leader.fetch(follower, 10)
+        leader.now_ms += LAG_MS - 1
+        assert leader.shrink() is None
+
+
 def test_a_follower_under_load_is_in_step_while_it_reaches_the_end_of_before() -> None:
     leader = Leader()
     for _ in range(100):  # never at the end, always where the end was at its last fetch
