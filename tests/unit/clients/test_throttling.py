@@ -14,7 +14,7 @@ from pkafka.clients.config import ClientConfig
 from pkafka.clients.connection import Address
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.errors import ClientTimeoutError
-from pkafka.clock import Clock, ManualClock, SystemClock
+from pkafka.clock import Clock, ManualClock
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.api import ApiKey
@@ -27,6 +27,7 @@ from pkafka.protocol.messages.fetch import FetchRequest, FetchResponse
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from pkafka.protocol.schema import Message
 from tests.fakes.broker import FakeBroker
+from tests.skipped_time import LaterClock
 from tests.talk import wait_for
 
 THROTTLE_MS = 300
@@ -216,15 +217,6 @@ def test_a_quota_may_be_reported_instead() -> None:
         outcomes = admin.create_topics(NEW, retry_on_quota_violation=False)
     assert controller.asked == [["a", "b", "c"]]
     assert {name for name, outcome in outcomes.items() if isinstance(outcome, ApiError)} == {"b", "c"}
-
-
-class LaterClock(SystemClock):
-    """The machine's clock, moved on."""
-
-    skipped_ms = 0
-
-    def monotonic_ms(self) -> int:
-        return super().monotonic_ms() + self.skipped_ms
 
 
 @pytest.mark.parametrize("request_timeout_ms", [300, 30_000])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from pkafka.net.channel import ChannelError, open_channel
-from tests.loop_time import LoopTime
+from tests.skipped_time import LoopTime
 from tests.unit.net.encrypted import contexts
 
 

@@ -19,7 +19,7 @@ from pkafka.server.cluster.metadata import Endpoint, MetadataCache
 from pkafka.server.cluster.pulses import Pulses
 from pkafka.server.cluster.sentinel import refuses_everywhere
 from pkafka.server.config.broker_config import BrokerConfig
-from tests.loop_time import LoopTime
+from tests.skipped_time import LoopTime
 from tests.unit.server.workers import until
 
 OTHER: Final = 2

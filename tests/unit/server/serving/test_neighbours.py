@@ -10,7 +10,7 @@ from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.child import CLEANER
 from pkafka.server.processes.worker import Worker
 from pkafka.server.serving import neighbours
-from tests.loop_time import LoopTime
+from tests.skipped_time import LoopTime
 from tests.unit.server.workers import Family, until, with_family
 
 PATIENCE_S = 400.0
