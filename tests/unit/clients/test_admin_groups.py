@@ -40,6 +40,7 @@ from pkafka.protocol.messages.offset_fetch import (
 )
 from pkafka.protocol.schema import Message
 from tests.fakes.broker import FakeBroker, Handler
+from tests.skipped_time import LaterClock
 
 PARTITION = TopicPartition("t", 0)
 
@@ -54,7 +55,7 @@ def broker() -> Iterator[FakeBroker]:
 @pytest.fixture
 def admin(broker: FakeBroker) -> Iterator[Admin]:
     with Admin({"bootstrap.servers": broker.bootstrap, "retry.backoff.ms": 1}) as admin:
-        admin.cluster.refresh()  # connects, which is not what the short time-outs are for
+        admin.cluster.refresh()
         yield admin
 
 
@@ -98,15 +99,18 @@ def test_a_coordinator_that_moved_is_looked_up_again(broker: FakeBroker, admin: 
 def test_a_coordinator_that_never_settles_costs_no_more_than_the_time_out(
     broker: FakeBroker, admin: Admin
 ) -> None:
-    broker.handlers[ApiKey.DELETE_GROUPS] = deleting(ErrorCode.NOT_COORDINATOR)
-    outcome = admin.delete_groups(["a"], timeout_ms=400)["a"]
+    clock = admin.cluster.clock = LaterClock()
+    broker.handlers[ApiKey.DELETE_GROUPS] = clock.skips_at(3, deleting(ErrorCode.NOT_COORDINATOR))
+    outcome = admin.delete_groups(["a"], timeout_ms=60_000)["a"]
     assert isinstance(outcome, ApiError)
     assert outcome.code is ErrorCode.NOT_COORDINATOR
+    assert broker.count(ApiKey.DELETE_GROUPS) == 3
 
 
 def test_a_coordinator_that_is_no_broker_is_not_available(broker: FakeBroker, admin: Admin) -> None:
-    broker.handlers[ApiKey.FIND_COORDINATOR] = coordinator_is(broker, node=9)
-    outcome = admin.delete_groups(["a"], timeout_ms=400)["a"]
+    clock = admin.cluster.clock = LaterClock()
+    broker.handlers[ApiKey.FIND_COORDINATOR] = clock.skips_at(3, coordinator_is(broker, node=9))
+    outcome = admin.delete_groups(["a"], timeout_ms=60_000)["a"]
     assert isinstance(outcome, ApiError)
     assert outcome.code is ErrorCode.NETWORK_EXCEPTION
     assert "broker 9 is not part of the cluster" in outcome.message

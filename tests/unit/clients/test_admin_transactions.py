@@ -27,6 +27,7 @@ from pkafka.protocol.messages import (
 )
 from pkafka.protocol.schema import Message
 from tests.fakes.broker import FakeBroker
+from tests.skipped_time import LaterClock
 from tests.talk import code_of
 
 PARTITION = TopicPartition("t", 0)
@@ -50,7 +51,7 @@ def broker() -> Iterator[FakeBroker]:
 @pytest.fixture
 def admin(broker: FakeBroker) -> Iterator[Admin]:
     with Admin({"bootstrap.servers": broker.bootstrap, "retry.backoff.ms": 1}) as admin:
-        admin.cluster.refresh()  # connects, which is not what the short time-outs are for
+        admin.cluster.refresh()
         yield admin
 
 
@@ -209,8 +210,10 @@ def test_each_id_is_fenced_with_an_outcome_of_its_own(broker: FakeBroker, admin:
 
 
 def test_a_fence_ends_with_the_time_out(broker: FakeBroker, admin: Admin) -> None:
-    broker.handlers[ApiKey.INIT_PRODUCER_ID] = fencing(codes(ErrorCode.CONCURRENT_TRANSACTIONS))
-    found = admin.fence_producers(["a"], timeout_ms=300)["a"]
+    clock = admin.cluster.clock = LaterClock()
+    busy = fencing(codes(ErrorCode.CONCURRENT_TRANSACTIONS))
+    broker.handlers[ApiKey.INIT_PRODUCER_ID] = clock.skips_at(3, busy)
+    found = admin.fence_producers(["a"], timeout_ms=60_000)["a"]
     assert code_of(found) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
@@ -279,4 +282,4 @@ def test_a_replica_is_asked_in_place_of_the_leader(broker: FakeBroker, admin: Ad
         broker.count(ApiKey.DESCRIBE_PRODUCERS) == 1
     )  # that broker will not have a replica the next time either
     with pytest.raises(ApiError):
-        admin.describe_producers([PARTITION], broker=9, timeout_ms=300)
+        admin.describe_producers([PARTITION], broker=9)

@@ -139,8 +139,8 @@ def test_a_request_may_take_as_long_before_the_handshake_is_answered_as_after() 
         )
         with cluster, pytest.raises(ConnectError):
             cluster.refresh()
-        first, second, *_ = server.accepted_s
-    assert 0.4 < second - first < 1.5
+        # Three times 500 ms at most; with 100 ms for each they were twelve.
+        assert 1 <= len(server.accepted_s) <= 3
 
 
 def test_a_name_that_does_not_resolve_says_so() -> None:
@@ -150,10 +150,11 @@ def test_a_name_that_does_not_resolve_says_so() -> None:
 
 
 def test_an_unanswered_request_times_out() -> None:
-    with FakeBroker() as broker, cluster_of(broker.bootstrap, default_api_timeout_ms=500) as cluster:
+    with FakeBroker() as broker, cluster_of(broker.bootstrap) as cluster:
+        cluster.refresh()
         broker.handlers[ApiKey.DESCRIBE_CLUSTER] = lambda *_: NO_ANSWER
         with pytest.raises(ClientTimeoutError, match="DescribeCluster"):
-            cluster.request(DescribeClusterRequest(), DescribeClusterResponse)
+            cluster.request(DescribeClusterRequest(), DescribeClusterResponse, timeout_ms=500)
 
 
 def test_a_last_moment_too_short_for_a_handshake_does_not_hide_what_took_the_time() -> None:
@@ -163,7 +164,7 @@ def test_a_last_moment_too_short_for_a_handshake_does_not_hide_what_took_the_tim
             broker.bootstrap, fail_fast=False, request_timeout_ms=300, default_api_timeout_ms=500
         ) as cluster,
     ):
-        cluster.refresh()
+        cluster.refresh(timeout_ms=60_000)
         broker.is_mute = True
         with pytest.raises(ClientTimeoutError, match="DescribeCluster"):
             cluster.request(DescribeClusterRequest(), DescribeClusterResponse)
@@ -250,14 +251,14 @@ def test_a_broker_that_is_gone_costs_the_others_nothing() -> None:
 def test_a_topic_that_was_not_asked_for_does_not_wait_for_the_back_off() -> None:
     with (
         FakeBroker({"a": 1, "b": 1}) as broker,
-        cluster_of(broker.bootstrap, retry_backoff_ms=60_000) as cluster,
+        cluster_of(broker.bootstrap, retry_backoff_ms=600_000) as cluster,
     ):
 
         def ask(*topics: str) -> int:
             """How many requests were sent in all, after wanting these topics and polling what is under way."""
             cluster.want_refresh()
             cluster.keep_fresh(topics, allow_auto_create=False)
-            while cluster.keep_fresh(topics, allow_auto_create=False) < 59_000:
+            while cluster.keep_fresh(topics, allow_auto_create=False) < 100_000:  # a request has 30 s
                 cluster.network.poll(100)
             return len([request for request in broker.requests if request[0] == ApiKey.METADATA])
 

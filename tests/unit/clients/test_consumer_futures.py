@@ -91,14 +91,14 @@ def test_three_ways_to_poll_and_three_to_get_the_answer(net: ConsumerNetwork) ->
 
     until_done = ask(net).compose(read)
     assert not until_done.done
-    assert net.poll_until(until_done, net.now_ms + 5_000)
+    assert net.poll_until(until_done, net.now_ms + 60_000)
     assert until_done.value == "fake"
 
     seen: list[object] = []
     listened = ask(net)
     listened.add_listener(seen.append)
     while not seen:
-        net.poll(5_000)
+        net.poll(60_000)
     assert seen == [listened.value]
 
     both = ask(net).compose(read)
@@ -115,7 +115,7 @@ def test_three_ways_to_poll_and_three_to_get_the_answer(net: ConsumerNetwork) ->
 
 def test_nobody_there_is_an_outcome(net: ConsumerNetwork) -> None:
     future = net.send(Address("127.0.0.1", 1), MetadataRequest(topics=[]), MetadataResponse)
-    net.poll_until(future, net.now_ms + 5_000)
+    net.poll_until(future, net.now_ms + 60_000)
     assert isinstance(future.error, ConnectError)
 
 
@@ -123,7 +123,7 @@ def test_a_wake_up_is_raised_once_and_can_be_kept_for_later(net: ConsumerNetwork
     future = ask(net)
     net.wakeup()
     with net.without_wakeup():
-        net.poll_until(future, net.now_ms + 5_000)
+        net.poll_until(future, net.now_ms + 60_000)
     assert future.done
     with pytest.raises(WakeupError):
         net.poll(0)
@@ -143,11 +143,11 @@ def test_the_background_gives_way_and_waits_its_turn() -> None:
 
     thread = threading.Thread(target=application)
     thread.start()
-    assert interrupted.wait(5)
+    assert interrupted.wait(60)
     assert gate.is_wanted
     assert not inside.is_set()
     gate.leave_in_background()
-    assert inside.wait(5)
+    assert inside.wait(60)
     thread.join()
     assert not gate.enter_in_background()
     gate.leave()

@@ -3,7 +3,6 @@
 import gc
 import math
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -121,7 +120,7 @@ def consuming(logs: Logs, **keys: object) -> Iterator[tuple[Consumer, FakeBroker
 
 def polled(consumer: Consumer, count: int) -> list[int]:
     values: list[int] = []
-    for _ in range(300):
+    for _ in range(600):
         values += [int(each.value) for each in consumer.poll(50)]
         if len(values) >= count:
             return values
@@ -158,7 +157,7 @@ def test_nothing_is_fetched_ahead_while_much_is_kept() -> None:
 def test_one_answer_is_handed_out_after_the_other() -> None:
     with consuming(Logs(2, 2), max_poll_records=4) as (consumer, _):
         order = []
-        for _ in range(300):
+        for _ in range(600):
             order += [(each.partition, each.offset) for each in consumer.poll(50)]
             if len(order) == 40:
                 break
@@ -216,13 +215,13 @@ def latest(offset: int) -> Handler:
 def test_a_paused_partition_keeps_what_came_and_the_others_go_on() -> None:
     logs = Logs(1, 3)
     with consuming(logs, max_poll_records=5) as (consumer, _):
-        first = consumer.poll(5_000)
+        first = consumer.poll(60_000)
         paused = TopicPartition("t", first[0].partition)
         consumer.pause([paused])
         other = next(each for each in (T0, T1) if each != paused)
         count = 10 * len(logs.batches[other.partition])
         seen: list[ConsumerRecord] = []
-        for _ in range(300):
+        for _ in range(600):
             seen += consumer.poll(50)
             if len(seen) >= count:
                 break
@@ -230,7 +229,7 @@ def test_a_paused_partition_keeps_what_came_and_the_others_go_on() -> None:
         assert consumer.position(paused) == 5
         asked = [each[paused.partition] for each in logs.asked if paused.partition in each]
         consumer.resume([paused])
-        assert [each.offset for each in consumer.poll(5_000)] == [5, 6, 7, 8, 9]
+        assert [each.offset for each in consumer.poll(60_000)] == [5, 6, 7, 8, 9]
         assert asked.count(0) == 1, "nothing of it was fetched twice"
 
 
@@ -285,7 +284,7 @@ def test_closing_ends_the_fetch_session() -> None:
 def test_chunks_are_columns() -> None:
     with consuming(Logs(2), max_poll_records=500) as (consumer, _):
         chunks: list[Chunk] = []
-        for _ in range(300):
+        for _ in range(600):
             chunks += consumer.poll_chunks(50, records_max=7)
             if sum(map(len, chunks)) == 20:
                 break
@@ -365,7 +364,7 @@ def test_the_leader_is_asked_again_when_the_nearer_replica_is_gone() -> None:
 
 def test_a_leader_that_the_old_one_names_is_asked_although_metadata_do_not_know_it_yet() -> None:
     old, new = Logs(1), Logs(2)
-    with two_brokers(old, new, retry_backoff_ms=5_000) as (consumer, first, second):
+    with two_brokers(old, new, retry_backoff_ms=100_000) as (consumer, first, second):
 
         def moved(message: Message, version: int) -> Message:
             answer = old.fetch(message, version)
@@ -384,9 +383,7 @@ def test_a_leader_that_the_old_one_names_is_asked_although_metadata_do_not_know_
             return answer
 
         first.handlers[ApiKey.FETCH] = moved
-        began = time.monotonic()
-        assert polled(consumer, 20) == list(range(20))
-        assert time.monotonic() - began < 4, "nothing was waited for"
+        assert polled(consumer, 20) == list(range(20)), "nothing was waited for"
         assert len(old.asked) == 1
         consumer._cluster.refresh(["t"])
         known = consumer._cluster.view.partition(T0)
@@ -471,7 +468,7 @@ def test_records_are_counted_by_answer_and_topic_and_distances_by_partition() ->
     logs = Logs(2, 1)
     with consuming(logs, max_poll_records=4) as (consumer, _):
         value = consumer._metrics.registry.value
-        assert len(consumer.poll(1_000)) == 4
+        assert len(consumer.poll(60_000)) == 4
         assert math.isnan(value("records-per-request-avg")), "not all of the answer is taken"
         polled(consumer, 26)
         size = sum(len(batch) for batches in logs.batches for batch in batches)

@@ -51,6 +51,7 @@ from pkafka.protocol.schema import Message
 from pkafka.records.batch import read_header
 from tests.fakes.broker import NO_ANSWER, FakeBroker
 from tests.talk import wait_for
+from tests.unit.clients.metadata_wait import wait_for_metadata
 
 QUICK = {"retry.backoff.ms": 5, "reconnect.backoff.ms": 5}
 
@@ -138,6 +139,7 @@ class Coordinated:
 
     def _append(self, message: Message, version: int) -> Message:
         assert isinstance(message, ProduceRequest)
+        is_silent = ApiKey.PRODUCE in self.silent  # before a test hears of the batch, and goes on
         rows = []
         for topic in message.topic_data:
             for part in topic.partition_data:
@@ -155,7 +157,7 @@ class Coordinated:
                 code = self._error(ApiKey.PRODUCE)
                 row = PartitionProduceResponse(index=part.index, base_offset=3, error_code=code)
                 rows.append(TopicProduceResponse(name=topic.name, partition_responses=[row]))
-        return NO_ANSWER if ApiKey.PRODUCE in self.silent else ProduceResponse(responses=rows)
+        return NO_ANSWER if is_silent else ProduceResponse(responses=rows)
 
 
 @contextmanager
@@ -173,7 +175,7 @@ def running(*, finalized: int | None = None, **keys: object) -> Iterator[tuple[C
             yield coordinated, producer
         finally:
             coordinated.silent.clear()
-            producer.close(5)
+            producer.close(60)
 
 
 def test_batches_say_that_they_are_of_a_transaction() -> None:
@@ -208,7 +210,7 @@ def test_no_batch_goes_before_its_partition_is_in_the_transaction() -> None:
         producer.init_transactions()
         broker.errors[ApiKey.ADD_PARTITIONS_TO_TXN] = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3
         with producer.transaction():
-            producer.send("t", b"v", partition=1).result(10)
+            producer.send("t", b"v", partition=1).result(60)
         kinds = [key for key, _, _ in broker.broker.requests]
         assert kinds.index(ApiKey.PRODUCE) > len(kinds) - 1 - kinds[::-1].index(ApiKey.ADD_PARTITIONS_TO_TXN)
 
@@ -240,10 +242,12 @@ def test_an_abort_waits_for_what_is_under_way() -> None:
         wait_for(lambda: broker.batches)
         broker.silent.clear()
         producer.abort_transaction()
-        assert future.result(0).offset == 3  # its second attempt was answered
-        assert [each[4] for each in broker.batches] == [0, 0]
-        kinds = [key for key, _, _ in broker.broker.requests]
-        assert kinds[-1] is ApiKey.END_TXN
+        assert (
+            future.result(0).offset == 3
+        )  # its second attempt was answered, or a later one on a busy machine
+        assert len(broker.batches) > 1
+        assert {each[4] for each in broker.batches} == {0}
+        assert broker.said()[-1][0] is ApiKey.END_TXN
 
 
 def test_a_refused_batch_fails_what_waits_and_begins_anew_with_the_next_epoch() -> None:
@@ -251,7 +255,7 @@ def test_a_refused_batch_fails_what_waits_and_begins_anew_with_the_next_epoch() 
         producer.init_transactions()
         producer.begin_transaction()
         broker.errors[ApiKey.PRODUCE] = [ErrorCode.INVALID_RECORD]
-        error = producer.send("t", b"v", partition=0).exception(10)
+        error = producer.send("t", b"v", partition=0).exception(60)
         assert isinstance(error, ApiError)
         with pytest.raises(TransactionError, match="error state") as failed:
             producer.send("t", b"v")
@@ -270,7 +274,7 @@ def test_a_fenced_producer_fails_everything() -> None:
         producer.init_transactions()
         producer.begin_transaction()
         broker.errors[ApiKey.ADD_PARTITIONS_TO_TXN] = [ErrorCode.PRODUCER_FENCED]
-        assert isinstance(producer.send("t", b"v").exception(10), ProducerFencedError)
+        assert isinstance(producer.send("t", b"v").exception(60), ProducerFencedError)
         assert isinstance(producer.send("t", b"v").exception(0), ProducerFencedError)
         for call in (producer.commit_transaction, producer.abort_transaction, producer.begin_transaction):
             with pytest.raises(ProducerFencedError):
@@ -328,9 +332,10 @@ def test_closing_ends_an_open_transaction_but_not_at_all_costs() -> None:
         with pytest.raises(ClosedError):
             producer.begin_transaction()
     with running(max_block_ms=200) as (broker, producer):
-        producer.init_transactions()
+        wait_for(lambda: _goes(producer.init_transactions))
+        wait_for_metadata(producer)
         producer.begin_transaction()
-        producer.send("t", b"v", partition=0).result(10)
+        producer.send("t", b"v", partition=0).result(60)
         broker.silent.add(ApiKey.END_TXN)
         begun = time.monotonic()
         producer.close()
@@ -431,12 +436,12 @@ def test_with_version_2_records_and_offsets_say_all_and_each_transaction_has_its
     with running(finalized=2) as (broker, producer):
         producer.init_transactions()
         with producer.transaction():
-            producer.send("t", b"v", partition=0).result(10)
-            producer.send("t", b"v", partition=0).result(10)
+            producer.send("t", b"v", partition=0).result(60)
+            producer.send("t", b"v", partition=0).result(60)
             producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "g")
         broker.errors[ApiKey.PRODUCE] = [ErrorCode.INVALID_RECORD]
         producer.begin_transaction()
-        assert isinstance(producer.send("t", b"v", partition=0).exception(10), ApiError)
+        assert isinstance(producer.send("t", b"v", partition=0).exception(60), ApiError)
         producer.abort_transaction()
         with producer.transaction():
             producer.send("t", b"v", partition=0)
@@ -460,7 +465,7 @@ def test_with_an_older_version_a_newer_broker_hears_what_an_older_one_does(final
     with running(finalized=finalized) as (broker, producer):
         producer.init_transactions()
         with producer.transaction():
-            producer.send("t", b"v", partition=0).result(10)
+            producer.send("t", b"v", partition=0).result(60)
             producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "g")
         assert broker.said() == [
             (ApiKey.INIT_PRODUCER_ID, 5),
@@ -481,7 +486,7 @@ def test_a_producer_hears_of_an_upgrade_when_it_connects_again() -> None:
         future = producer.send("t", b"v", partition=0)
         wait_for(lambda: broker.broker.count(ApiKey.PRODUCE) >= 2, what="another attempt")
         broker.broker.handlers[ApiKey.PRODUCE] = broker._append
-        assert future.result(10).offset == 3
+        assert future.result(60).offset == 3
         producer.commit_transaction()
         with producer.transaction():
             producer.send("t", b"v", partition=0)

@@ -127,12 +127,12 @@ def test_a_consumer_goes_on_with_records_where_batches_ended() -> None:
 def test_a_batch_is_sent_on_compressed_as_it_is_under_the_sequence_of_the_producer() -> None:
     data = batch(1_000, producer_id=99, producer_epoch=3, base_sequence=5)
     with running() as (logs, producer):
-        producer.send("t", b"before").result(10)
+        producer.send("t", b"before").result(60)
         ahead = producer.send("t", b"ahead")
         raw = RawBatch(T0, data, 1_000, 1_010, 10, 0)
-        runs = producer.send_raw_batch("t", raw, partition=0).result(10)
-        producer.send("t", b"behind").result(10)
-        assert ahead.result(10).offset == 1
+        runs = producer.send_raw_batch("t", raw, partition=0).result(60)
+        producer.send("t", b"behind").result(60)
+        assert ahead.result(60).offset == 1
     assert [(run.offset, run.length) for run in runs] == [(2, 10)]
     assert logs.values() == [b"before", b"ahead", *(b"%d" % each for each in range(1_000, 1_010)), b"behind"]
     assert [each[1:] for each in logs.records["t", 0][2:12]] == [each[1:] for each in read_records(data)]
@@ -145,7 +145,7 @@ def test_a_batch_that_the_broker_finds_too_large_is_sent_in_halves_though_it_is_
     assert len(data) < 1_000
     with running() as (logs, producer):
         logs.errors += [error(ErrorCode.MESSAGE_TOO_LARGE)]
-        runs = producer.send_raw_batch("t", data, partition=0).result(10)
+        runs = producer.send_raw_batch("t", data, partition=0).result(60)
     assert [(run.offset, run.length) for run in runs] == [(0, 4), (4, 5)]
     assert logs.values() == [b"x" * 1_000] * 9
 
@@ -155,7 +155,7 @@ def test_a_batch_that_is_too_large_for_a_request_is_sent_in_parts_and_one_record
 ):
     records = [(1, None, bytes([each]) * 600, ()) for each in range(5)]
     with running(max_request_size=1_500) as (logs, producer):
-        runs = producer.send_raw_batch("t", build_batch(records), partition=0).result(10)
+        runs = producer.send_raw_batch("t", build_batch(records), partition=0).result(60)
         assert sum(run.length for run in runs) == 5
         assert logs.values() == [value for _, _, value, _ in records]
         large = producer.send_raw_batch("t", build_batch([(1, None, bytes(2_000), ())]), partition=0)

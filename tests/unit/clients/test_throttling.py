@@ -2,18 +2,19 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from pkafka.clients.admin import Admin
+from pkafka.clients.admin import Admin, quotas
 from pkafka.clients.admin.results import NewTopic
 from pkafka.clients.cluster import Cluster
 from pkafka.clients.config import ClientConfig
 from pkafka.clients.connection import Address
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.errors import ClientTimeoutError
+from pkafka.clock import Clock, ManualClock
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.api import ApiKey
@@ -26,6 +27,7 @@ from pkafka.protocol.messages.fetch import FetchRequest, FetchResponse
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from pkafka.protocol.schema import Message
 from tests.fakes.broker import FakeBroker
+from tests.skipped_time import LaterClock
 from tests.talk import wait_for
 
 THROTTLE_MS = 300
@@ -37,14 +39,15 @@ class Throttling:
     def __init__(self, answer: Message) -> None:
         self.came_s: list[float] = []
         self.throttle_ms = THROTTLE_MS
-        self.late_s = 0.0
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
         self._answer = answer
 
     def __call__(self, _message: Message, _version: int) -> Message:
         self.came_s.append(time.monotonic())
         is_first = len(self.came_s) == 1
         if not is_first:
-            threading.Event().wait(self.late_s)
+            self.may_go_on.wait(60)
         self._answer.throttle_time_ms = self.throttle_ms if is_first else 0  # type: ignore[attr-defined]
         return self._answer
 
@@ -55,13 +58,23 @@ class Throttling:
 
 
 @contextmanager
-def asking(*, version_max: int = 12, **keys: object) -> Iterator[tuple[Cluster, FakeBroker, Throttling]]:
+def asking(
+    *, version_max: int = 12, clock: Clock | None = None, **keys: object
+) -> Iterator[tuple[Cluster, FakeBroker, Throttling]]:
     with FakeBroker(versions={ApiKey.API_VERSIONS: (0, 3), ApiKey.METADATA: (0, version_max)}) as broker:
         answers = broker.handlers[ApiKey.METADATA] = Throttling(MetadataResponse(cluster_id="c"))
         values = {"bootstrap.servers": broker.bootstrap}
         values.update({key.replace("_", "."): str(value) for key, value in keys.items()})
-        with Cluster(ClientConfig.from_properties(values)) as cluster:
+        with Cluster(ClientConfig.from_properties(values), clock=clock) as cluster:
             yield cluster, broker, answers
+
+
+def poll_until(cluster: Cluster, condition: Callable[[], bool]) -> None:
+    def holds() -> bool:
+        cluster.network.poll(10)
+        return condition()
+
+    wait_for(holds)
 
 
 def test_the_next_request_waits() -> None:
@@ -84,31 +97,48 @@ def test_a_broker_that_has_waited_itself_is_not_waited_for() -> None:
 def test_the_time_does_not_end_with_the_connection() -> None:
     with asking() as (cluster, broker, answers):
         cluster.request(MetadataRequest(), MetadataResponse)
-        address = Address("127.0.0.1", broker.port)
-        assert 0 < cluster.network.throttle_ms(address) <= THROTTLE_MS
-        assert not cluster.network.can_send(address, in_flight_max=5)
-        cluster.network.disconnect(address)
+        cluster.network.disconnect(Address("127.0.0.1", broker.port))
         cluster.request(MetadataRequest(), MetadataResponse)
     assert answers.pause_ms >= THROTTLE_MS
     assert broker.connections == 2
 
 
-def test_a_request_has_its_whole_time_once_it_is_sent() -> None:
-    with asking(request_timeout_ms=1_500) as (cluster, broker, answers):
-        answers.throttle_ms = 800
-        answers.late_s = 1.0
+def test_for_how_long_nothing_is_sent_is_known() -> None:
+    with asking() as (cluster, broker, answers):
+        answers.throttle_ms = 60_000
+        cluster.request(MetadataRequest(), MetadataResponse)
+        address = Address("127.0.0.1", broker.port)
         for _ in range(2):
-            cluster.request(MetadataRequest(), MetadataResponse)
+            assert 0 < cluster.network.throttle_ms(address) <= 60_000
+            assert not cluster.network.can_send(address, in_flight_max=5)
+            cluster.network.disconnect(address)
+
+
+def test_a_request_has_its_whole_time_once_it_is_sent() -> None:
+    clock = ManualClock()
+    with asking(clock=clock, request_timeout_ms=30_000) as (cluster, broker, answers):
+        answers.throttle_ms = 20_000
+        cluster.request(MetadataRequest(), MetadataResponse)
+        answers.may_go_on.clear()
+        pending = cluster.network.send(cluster.any_address(), MetadataRequest())
+        clock.advance(ms=20_000)
+        poll_until(cluster, lambda: len(answers.came_s) == 2)
+        clock.advance(ms=25_000)
+        cluster.network.poll(10)
+        assert not pending.done
+        answers.may_go_on.set()
+        poll_until(cluster, lambda: pending.done)
+        assert pending.error is None
     assert len(answers.came_s) == 2
     assert broker.connections == 1
 
 
 def test_a_request_that_would_wait_too_long_fails_and_costs_no_connection() -> None:
-    with asking(request_timeout_ms=500, retries=0) as (cluster, broker, answers):
-        answers.throttle_ms = 20_000
+    with asking(retries=0) as (cluster, broker, answers):
+        answers.throttle_ms = 60_000
         cluster.request(MetadataRequest(), MetadataResponse)
         with pytest.raises(ClientTimeoutError, match="throttles this client"):
-            cluster.request(MetadataRequest(), MetadataResponse)
+            cluster.request(MetadataRequest(), MetadataResponse, timeout_ms=500)
         assert len(answers.came_s) == 1
         assert broker.connections == 1
 
@@ -127,7 +157,7 @@ def test_a_consumer_waits_with_its_fetches_and_counts_how_long() -> None:
             partition = TopicPartition("t", 0)
             consumer.assign([partition])
             consumer.seek(partition, 0)
-            wait_for(lambda: not consumer.poll(10) and len(answers.came_s) >= 2)
+            wait_for(lambda: not consumer.poll(10) and len(answers.came_s) >= 5)
             registry = consumer._metrics.registry
             assert registry.value("fetch-throttle-time-max", "consumer-fetch-manager-metrics") == THROTTLE_MS
             # Every answer counts, as in Kafka; most of them are not throttled.
@@ -189,12 +219,24 @@ def test_a_quota_may_be_reported_instead() -> None:
     assert {name for name, outcome in outcomes.items() if isinstance(outcome, ApiError)} == {"b", "c"}
 
 
-@pytest.mark.parametrize("request_timeout_ms", [500, 30_000])
-def test_what_a_quota_refuses_for_too_long_stays_refused(request_timeout_ms: int) -> None:
-    controller = Changing(throttle_ms=60_000)
-    with changing(controller, request_timeout_ms=request_timeout_ms, default_api_timeout_ms=1_200) as admin:
+@pytest.mark.parametrize("request_timeout_ms", [300, 30_000])
+def test_what_a_quota_refuses_for_too_long_stays_refused(
+    request_timeout_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = Changing(throttle_ms=600_000)
+    is_over_quota = quotas._is_over_quota
+    with changing(controller, request_timeout_ms=request_timeout_ms, default_api_timeout_ms=60_000) as admin:
+        clock = admin.cluster.clock = LaterClock()
+
+        def almost_over(outcome: object) -> bool:
+            """All but a second of the time is over when the first answer has come."""
+            clock.skipped_ms = 59_000
+            return is_over_quota(outcome)
+
+        monkeypatch.setattr(quotas, "_is_over_quota", almost_over)
         outcomes = admin.create_topics(NEW)
-    assert controller.asked == [["a", "b", "c"]]
+    # More than once only when an answer did not come in time.
+    assert {tuple(names) for names in controller.asked} == {("a", "b", "c")}
     refused = outcomes["c"]
     assert isinstance(refused, ApiError)
     assert refused.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED

@@ -222,4 +222,4 @@ def test_the_lock_is_not_inherited_by_children(path: Path) -> None:
         assert child.poll() is None
         assert os.path.exists(path)
     finally:
-        child.communicate(b"\n", timeout=20)
+        child.communicate(b"\n", timeout=60)

@@ -1,6 +1,7 @@
 """What only shows on a real ZooKeeper: lost connections, expired sessions, chroots."""
 
 import contextlib
+import itertools
 import queue
 import socket
 import struct
@@ -8,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -96,8 +97,8 @@ def test_no_server_is_connection_loss_within_the_time_given(listens: bool) -> No
             silent.listen()
         began = time.monotonic()
         with pytest.raises(ConnectionLossError, match="no ZooKeeper server"):
-            ZooKeeperStore(f"127.0.0.1:{silent.getsockname()[1]}", 10_000, connect_timeout_ms=300)
-        assert time.monotonic() - began < 5
+            ZooKeeperStore(f"127.0.0.1:{silent.getsockname()[1]}", 100_000, connect_timeout_ms=300)
+        assert time.monotonic() - began < 60, "the time-out of the session was waited for"
 
 
 def test_a_program_without_logging_gets_nothing_of_kazoo_on_standard_error() -> None:
@@ -106,7 +107,7 @@ def test_a_program_without_logging_gets_nothing_of_kazoo_on_standard_error() -> 
         "try: ZooKeeperStore('127.0.0.1:1', 10_000, connect_timeout_ms=300)\n"
         "except Exception as error: print(type(error).__name__)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("ConnectionLossError\n", "")
 
 
@@ -231,8 +232,8 @@ def test_a_dead_server_costs_a_bounded_wait() -> None:
     store.close()
 
 
-def serve_without_nodes(listening: socket.socket, batches: list[int]) -> None:
-    """A server that answers "no such node", and only when nothing more comes; notes how many waited for it."""
+def serve_without_nodes(listening: socket.socket, expected: Sequence[int], batches: list[int]) -> None:
+    """A server that answers "no such node" when as many as expected wait and nothing more comes; notes how many."""
 
     def read_frame() -> bytes:
         data = b""
@@ -250,10 +251,11 @@ def serve_without_nodes(listening: socket.socket, batches: list[int]) -> None:
     with client, contextlib.suppress(EOFError, OSError):
         read_frame()
         send_frame(struct.pack(">iiqi16s?", 0, 10_000, 1, 16, b"password", False))
-        while True:
+        for wanted in itertools.chain(expected, itertools.repeat(0)):
             waiting: list[int] = []
             client.settimeout(WAIT_S)
-            waiting.append(int.from_bytes(read_frame()[:4], "big", signed=True))
+            while not waiting or sum(xid > 0 for xid in waiting) < wanted:
+                waiting.append(int.from_bytes(read_frame()[:4], "big", signed=True))
             client.settimeout(0.3)
             with contextlib.suppress(TimeoutError):
                 while True:
@@ -267,7 +269,9 @@ def serve_without_nodes(listening: socket.socket, batches: list[int]) -> None:
 def test_no_more_requests_than_allowed_wait_for_an_answer(limit: int, expected: list[int]) -> None:
     batches: list[int] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = threading.Thread(target=serve_without_nodes, args=(listening, batches), daemon=True)
+        server = threading.Thread(
+            target=serve_without_nodes, args=(listening, expected, batches), daemon=True
+        )
         server.start()
         connect = f"127.0.0.1:{listening.getsockname()[1]}"
         with ZooKeeperStore(connect, 10_000, in_flight_max=limit) as store:

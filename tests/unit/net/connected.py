@@ -75,7 +75,7 @@ class Client:
         self.closed += 1
 
     async def send(self, data: bytes) -> None:
-        await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(self.sock, data), 10)
+        await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(self.sock, data), 60)
 
     async def receive(self, size: int) -> bytes:
         """Exactly so many bytes, or fewer where the connection ends."""
@@ -83,7 +83,7 @@ class Client:
         loop = asyncio.get_running_loop()
         while len(got) < size:
             try:
-                chunk = await asyncio.wait_for(loop.sock_recv(self.sock, size - len(got)), 10)
+                chunk = await asyncio.wait_for(loop.sock_recv(self.sock, size - len(got)), 60)
             except ConnectionResetError:
                 break
             if not chunk:

@@ -107,6 +107,6 @@ class EncryptedClient(Client):
         ready = asyncio.get_running_loop().create_future()
         watch(self.sock.fileno(), lambda: None if ready.done() else ready.set_result(None))
         try:
-            await asyncio.wait_for(ready, 10)
+            await asyncio.wait_for(ready, 60)
         finally:
             forget(self.sock.fileno())

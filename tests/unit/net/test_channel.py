@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from pkafka.net.channel import ChannelError, open_channel
+from tests.skipped_time import LoopTime
 from tests.unit.net.encrypted import contexts
 
 
@@ -32,16 +33,16 @@ def tls(request: pytest.FixtureRequest) -> Ends:
 def test_a_name_that_nobody_could_have_cannot_be_reached(host: str) -> None:
     """Apache Kafka takes such a name for an advertised listener, so other brokers may register with it."""
     with pytest.raises(ChannelError, match="cannot be reached"):
-        asyncio.run(open_channel(host, 9092, timeout_s=10, frame_bytes_max=1000))
+        asyncio.run(open_channel(host, 9092, timeout_s=60, frame_bytes_max=1000))
 
 
 async def _hold_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers ``yes`` at once, ``slow`` after a while, and whatever else is said when nobody waits any more."""
+    """Answers ``yes`` at once, and whatever else is said when nobody waits any more."""
     with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError), contextlib.closing(writer):
         while True:
             said = await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
             if said != b"yes":
-                await asyncio.sleep(2.5 if said == b"slow" else 60)
+                await asyncio.sleep(60)
             writer.write(struct.pack(">i", len(said)) + said)
 
 
@@ -52,7 +53,7 @@ def test_what_is_not_answered_in_time_ends_the_connection(tls: Ends) -> None:
         async with await asyncio.start_server(_hold_back, "127.0.0.1", 0, ssl=tls.server) as server:
             port = server.sockets[0].getsockname()[1]
             channel = await open_channel(
-                "127.0.0.1", port, timeout_s=10, frame_bytes_max=1000, tls=tls.client
+                "127.0.0.1", port, timeout_s=60, frame_bytes_max=1000, tls=tls.client
             )
             for patience_s in (60, 30):
                 assert bytes(await channel.ask(b"\0\0\0\3yes", timeout_s=patience_s)) == b"yes"
@@ -69,14 +70,29 @@ def test_what_is_not_answered_in_time_ends_the_connection(tls: Ends) -> None:
 
 def test_each_question_has_a_patience_of_its_own(tls: Ends) -> None:
     async def run() -> None:
-        async with await asyncio.start_server(_hold_back, "127.0.0.1", 0, ssl=tls.server) as server:
+        was_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(ConnectionError), contextlib.closing(writer):
+                writer.write(await reader.readexactly(7))
+                said = await reader.readexactly(8)
+                was_asked.set()
+                await may_answer.wait()
+                writer.write(said)
+                await reader.read()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls.server) as server:
+            time = LoopTime()
             port = server.sockets[0].getsockname()[1]
             channel = await open_channel(
-                "127.0.0.1", port, timeout_s=10, frame_bytes_max=1000, tls=tls.client
+                "127.0.0.1", port, timeout_s=60, frame_bytes_max=1000, tls=tls.client
             )
-            assert bytes(await channel.ask(b"\0\0\0\3yes", timeout_s=2)) == b"yes"
-            # The first one's time is over long before the second answer comes.
-            assert bytes(await channel.ask(b"\0\0\0\4slow", timeout_s=30)) == b"slow"
+            assert bytes(await channel.ask(b"\0\0\0\3yes", timeout_s=30)) == b"yes"
+            asking = asyncio.create_task(channel.ask(b"\0\0\0\4slow", timeout_s=90))
+            await was_asked.wait()
+            await time.skip(35)  # the first one's time is over long before the second answer comes
+            may_answer.set()
+            assert bytes(await asking) == b"slow"
             channel.close()
 
     asyncio.run(run())
@@ -104,7 +120,7 @@ def test_answers_come_in_any_pieces(tls: Ends) -> None:
         async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls.server) as server:
             port = server.sockets[0].getsockname()[1]
             channel = await open_channel(
-                "127.0.0.1", port, timeout_s=10, frame_bytes_max=2_000_000, tls=tls.client
+                "127.0.0.1", port, timeout_s=60, frame_bytes_max=2_000_000, tls=tls.client
             )
 
             async def ask() -> bytes:
@@ -128,7 +144,7 @@ def test_an_answer_of_no_possible_size_ends_the_connection(tls: Ends, size: int)
         async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls.server) as server:
             port = server.sockets[0].getsockname()[1]
             channel = await open_channel(
-                "127.0.0.1", port, timeout_s=10, frame_bytes_max=1000, tls=tls.client
+                "127.0.0.1", port, timeout_s=60, frame_bytes_max=1000, tls=tls.client
             )
             with pytest.raises(ChannelError, match=f"announces an answer of {size} bytes"):
                 await channel.ask(b"\0\0\0\1x", timeout_s=30)
@@ -145,7 +161,7 @@ def test_what_does_not_speak_tls_is_told() -> None:
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             with pytest.raises(ChannelError, match=r"the port may not speak TLS|reset by peer"):
-                await open_channel("127.0.0.1", port, timeout_s=10, frame_bytes_max=1000, tls=contexts()[1])
+                await open_channel("127.0.0.1", port, timeout_s=60, frame_bytes_max=1000, tls=contexts()[1])
 
     asyncio.run(run())
 
@@ -175,7 +191,7 @@ def test_an_encrypted_channel_that_ends_leaves_no_cycle() -> None:
             gc.disable()
             try:
                 channel = await open_channel(
-                    "127.0.0.1", port, timeout_s=10, frame_bytes_max=1000, tls=tls.client
+                    "127.0.0.1", port, timeout_s=60, frame_bytes_max=1000, tls=tls.client
                 )
                 assert bytes(await channel.ask(b"\0\0\0\3yes", timeout_s=30)) == b"yes"
                 transport = weakref.ref(channel._transport)

@@ -95,7 +95,8 @@ def test_a_length_alone_costs_no_memory(run: Run) -> None:
         for client in clients:
             await client.send(struct.pack(">i", FRAME_BYTES_MAX))
         await turns()
-        assert process.memory_info().rss - before < 2 * 1024 * 1024
+        # Buffers were 400 MiB; a few come to the process whatever it does, by the huge page on some machines.
+        assert process.memory_info().rss - before < 32 * 1024 * 1024
         for client in clients:
             client.end()
 

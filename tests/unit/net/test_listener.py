@@ -70,7 +70,7 @@ class Arrivals:
         return self.decide()
 
     def connect(self) -> socket.socket:
-        client = socket.create_connection(self.sock.getsockname(), timeout=5)
+        client = socket.create_connection(self.sock.getsockname(), timeout=60)
         client.setblocking(False)
         self.clients.append(client)
         return client

@@ -48,7 +48,7 @@ def test_metrics_count_what_is_told() -> None:
     for lag in (15, 3):
         metrics.add(Batch(lag, "", 30, 12, 2.0, 15.0, lag))
     page = f"http://127.0.0.1:{port}/metrics"
-    with closing(metrics), urllib.request.urlopen(page, timeout=10) as answer:
+    with closing(metrics), urllib.request.urlopen(page, timeout=60) as answer:
         text = answer.read().decode()
     for line in ("batches_total", "rows_read_total", "rows_written_total", "batch_seconds", "lag_records"):
         assert f'pkafka_pipeline_{line}{{pipeline="orders"}}' in text

@@ -199,7 +199,7 @@ def append_as_producer(
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop, and the threads that work for it, run until something holds."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what it waits for sets no event
             await asyncio.sleep(0)
 

@@ -41,7 +41,7 @@ def interrupted_while_writing(receiver: int, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(output, "raw", write)
         write(data)
         signal.pthread_kill(receiver, signal.SIGINT)
-        assert select.select([arrived], [], [], 10)[0]
+        assert select.select([arrived], [], [], 60)[0]
 
     monkeypatch.setattr(output, "raw", raw)
     yield

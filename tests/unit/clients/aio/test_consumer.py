@@ -435,7 +435,9 @@ def test_a_consumer_that_is_dropped_without_an_end_warns() -> None:
                 warnings.simplefilter("always")
                 del consumer
                 gc.collect()
-            assert [str(each.message) for each in said] == ["an AsyncConsumer was dropped without stop()"]
+            # What other tests have left may be collected now, and warn too.
+            texts = [str(each.message) for each in said if "AsyncConsumer" in str(each.message)]
+            assert texts == ["an AsyncConsumer was dropped without stop()"]
             await kept.close(0)
 
     run(main)

@@ -145,7 +145,7 @@ def test_a_record_that_comes_while_its_run_ends_is_sent_once(before: bool) -> No
 
 def test_outcomes_are_the_typed_errors_of_the_producer() -> None:
     async def main() -> None:
-        async with running(max_block_ms=300) as (logs, producer):
+        async with running() as (logs, producer):
             logs.errors = [error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
             outcome = await producer.send("t", b"x")
             with pytest.raises(ApiError) as refused:
@@ -154,8 +154,6 @@ def test_outcomes_are_the_typed_errors_of_the_producer() -> None:
             with pytest.raises(ApiError) as refused:
                 await producer.send_and_wait("t", bytes(2_000_000))
             assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
-            with pytest.raises(ClientTimeoutError):
-                await producer.send_and_wait("t", b"x", partition=7)
             with pytest.raises(SerializationError):
                 await producer.send("t", "no bytes")
             logs.errors = [error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)] * 2
@@ -163,6 +161,9 @@ def test_outcomes_are_the_typed_errors_of_the_producer() -> None:
             await producer.flush()
             assert unseen.done()
             del unseen
+        async with running(max_block_ms=300) as (_, producer):
+            with pytest.raises(ClientTimeoutError):
+                await producer.send_and_wait("t", b"x", partition=7)
 
     run(main)
 
@@ -184,10 +185,12 @@ def test_a_batch_tells_where_its_records_went() -> None:
 
 def test_a_batch_that_is_split_settles_all_its_records() -> None:
     async def main() -> None:
-        async with running(linger_ms=50) as (logs, producer):
-            await producer.send_and_wait("t", b"first")
+        async with running(linger_ms=60_000, delivery_timeout_ms=120_000) as (logs, producer):
+            await producer.send("t", b"first")
+            await producer.flush()
             logs.errors = [error(ErrorCode.MESSAGE_TOO_LARGE)]
             outcomes = [await producer.send("t", b"%d" % number) for number in range(100)]
+            await producer.flush()
             assert [each.offset for each in await asyncio.gather(*outcomes)] == list(range(1, 101))
 
     run(main)
@@ -216,7 +219,11 @@ def test_a_full_buffer_holds_senders_back_and_the_loop_goes_on() -> None:
 def test_senders_behind_a_full_buffer_wait_for_max_block_ms_together() -> None:
     async def main() -> None:
         async with running(buffer_memory=40_000, max_block_ms=500) as (logs, producer):
-            await producer.send_and_wait("t", b"0")
+            is_sent = False
+            while not is_sent:
+                with contextlib.suppress(ClientTimeoutError):  # a busy machine may bring the metadata later
+                    await producer.send_and_wait("t", b"0")
+                    is_sent = True
             logs.held.clear()
             begun = asyncio.get_running_loop().time()
             outcomes = await asyncio.gather(*[producer.send("t", bytes(10_000)) for _ in range(60)])

@@ -113,7 +113,7 @@ def fetching(
 ) -> Iterator[tuple[FetcherManager, KafkaStream, list[PartitionTopicInfo]]]:
     keys = {"zookeeper.connect": "nowhere:1", "group.id": "g", "refresh.leader.backoff.ms": 10, **more}
     config = OldConsumerConfig.from_properties(keys)
-    stream = KafkaStream(config.queued_max_message_chunks, 10_000, bytes, bytes)
+    stream = KafkaStream(config.queued_max_message_chunks, 60_000, bytes, bytes)
     infos = [
         PartitionTopicInfo(TopicPartition("t", number), offset, stream)
         for number, offset in enumerate(offsets)

@@ -62,12 +62,14 @@ def test_bytes_are_not_made_of_text_by_chance() -> None:
 def test_brokers_that_refuse_cost_the_pauses_alone() -> None:
     began = time.monotonic()
     with (
-        OldProducer({"metadata.broker.list": "127.0.0.1:1,127.0.0.1:2"}) as producer,
+        OldProducer(
+            {"metadata.broker.list": "127.0.0.1:1,127.0.0.1:2", "request.timeout.ms": 100_000}
+        ) as producer,
         pytest.raises(FailedToSendMessageError, match="Failed to send messages after 3 tries") as failure,
     ):
         producer.send(KeyedMessage("t", b"x"))
-    # retry.backoff.ms after each of four tries, as 0.8.2.2, and not one request.timeout.ms (10 s).
-    assert 0.4 <= time.monotonic() - began < 5
+    # retry.backoff.ms after each of four tries, as 0.8.2.2, and not one request.timeout.ms.
+    assert 0.4 <= time.monotonic() - began < 60
     assert "Connection refused" in str(failure.value.__cause__)
 
 
@@ -104,6 +106,7 @@ def test_a_leader_that_is_gone_is_told_as_soon() -> None:
                 "metadata.broker.list": broker.bootstrap,
                 "message.send.max.retries": 1,
                 "request.required.acks": 1,
+                "request.timeout.ms": 100_000,
             }
         )
         producer.send(KeyedMessage("t", b"x"))
@@ -111,7 +114,7 @@ def test_a_leader_that_is_gone_is_told_as_soon() -> None:
     began = time.monotonic()
     with producer, pytest.raises(FailedToSendMessageError, match="after 1 tries"):
         producer.send(KeyedMessage("t", b"x"))
-    assert 0.2 <= time.monotonic() - began < 5
+    assert 0.2 <= time.monotonic() - began < 60
 
 
 def test_only_what_was_refused_is_sent_again() -> None:
@@ -159,5 +162,5 @@ def test_async_refuses_when_its_queue_stays_full(timeout_ms: int, caplog: pytest
         "queue.enqueue.timeout.ms": timeout_ms,
     }
     with OldProducer(keys) as producer, pytest.raises(QueueFullError):
-        producer.send(*[KeyedMessage("t", b"x")] * 4)
+        producer.send(*[KeyedMessage("t", b"x")] * 200)
     assert "Error in handling batch of 1 events" in caplog.text

@@ -66,7 +66,7 @@ def test_a_full_queue_holds_the_fetcher_up(threads: ThreadPoolExecutor) -> None:
     waiting = threads.submit(stream.put, Chunk(info, 1, batch(1, b"b")), NEVER)
     assert not waiting.done()
     assert next(stream).message == "a"
-    assert waiting.result(10)
+    assert waiting.result(60)
     assert next(stream).message == "b"
 
 
@@ -77,7 +77,7 @@ def test_a_stopped_fetcher_gets_nothing_in(threads: ThreadPoolExecutor) -> None:
     waiting = threads.submit(stream.put, Chunk(info, 1, batch(1, b"b")), stopped.is_set)
     stopped.set()
     stream.wake()
-    assert waiting.result(10) is False
+    assert waiting.result(60) is False
     stream.clear()
     assert stream.put(Chunk(info, 0, batch(0, b"late")), stopped.is_set) is False
     with pytest.raises(ConsumerTimeoutError):
@@ -100,7 +100,7 @@ def test_a_reader_that_waits_is_told_the_end(threads: ThreadPoolExecutor) -> Non
     waiting = threads.submit(list, stream)
     wait_for(lambda: stream._changed._waiters)  # type: ignore[attr-defined]
     stream.close()
-    assert waiting.result(10) == []
+    assert waiting.result(60) == []
     assert stream.put(Chunk(info_of(stream), 0, batch(0, b"a")), NEVER) is False
 
 

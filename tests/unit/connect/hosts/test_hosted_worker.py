@@ -10,6 +10,7 @@ import pytest
 from pkafka.connect.connector import TaskMetric
 from pkafka.connect.distributed.config import distributed_config
 from pkafka.connect.errors import ConnectError
+from pkafka.connect.hosts import hosted_worker
 from pkafka.connect.hosts.channel import Channel
 from pkafka.connect.hosts.hosted_worker import HostedWorker, hosts_of
 from pkafka.connect.hosts.maker import Child
@@ -156,6 +157,12 @@ class _NoOffsets:
 
     def put(self, entries: object) -> None:
         """Nothing to do."""
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine an answer that comes at once comes late."""
+    monkeypatch.setattr(hosted_worker, "_ANSWER_S", PATIENCE_S)
 
 
 @pytest.fixture

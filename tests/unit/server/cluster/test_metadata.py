@@ -138,7 +138,7 @@ def test_every_version_of_the_update_is_understood(version: int) -> None:
 
 def test_waiting(cache: MetadataCache) -> None:
     async def wait() -> tuple[bool, bool, bool]:
-        waiting = asyncio.ensure_future(cache.wait_until(lambda: cache.has_leader("new", 0), timeout_s=10))
+        waiting = asyncio.ensure_future(cache.wait_until(lambda: cache.has_leader("new", 0), timeout_s=60))
         await asyncio.sleep(0)
         cache.apply(_update(_topic("new", b"w" * 16, _partition(0, -1))))
         await asyncio.sleep(0)

@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import pytest
@@ -15,9 +15,12 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
 )
 from pkafka.server.cluster import pulses
-from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.cluster.metadata import Endpoint, MetadataCache
 from pkafka.server.cluster.pulses import Pulses
+from pkafka.server.cluster.sentinel import refuses_everywhere
 from pkafka.server.config.broker_config import BrokerConfig
+from tests.skipped_time import LoopTime
+from tests.unit.server.workers import until
 
 OTHER: Final = 2
 
@@ -84,10 +87,17 @@ def listed(metadata: MetadataCache, *brokers: tuple[int, int]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine what comes at once comes late."""
-    if "silent" not in request.node.name:
-        monkeypatch.setattr(pulses, "_PATIENCE_S", 5.0)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine what comes at once comes late; a test skips the time that shall be over."""
+    for limit in (
+        "_PATIENCE_S",
+        "_ANSWER_MAX_S",
+        "_CONNECT_MAX_MS",
+        "_REFUSES_MAX_S",
+        "_ANOTHER_DEATH_S",
+        "_SILENCE_S",
+    ):
+        monkeypatch.setattr(pulses, limit, getattr(pulses, limit) * 600)
 
 
 def watched(scene: Callable[[Other, Pulses, MetadataCache], Awaitable[None]]) -> None:
@@ -98,8 +108,7 @@ def watched(scene: Callable[[Other, Pulses, MetadataCache], Awaitable[None]]) ->
         config = BrokerConfig({"broker.id": "1"})
         found = Pulses(metadata, 1, lambda: config)
         try:
-            async with asyncio.timeout(20):
-                await scene(other, found, metadata)
+            await scene(other, found, metadata)
         finally:
             found.close()
             await other.die()
@@ -141,32 +150,45 @@ def test_lost_connections_are_no_death() -> None:
     watched(scene)
 
 
-def test_nobody_waits_long_for_a_broker_that_is_silent_and_it_counts_as_alive() -> None:
+def test_nobody_waits_long_for_a_broker_that_is_silent_and_it_counts_as_alive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_be_refused = asyncio.Event()
+
+    async def refuses_later(endpoints: Sequence[Endpoint]) -> bool:
+        await may_be_refused.wait()
+        return await refuses_everywhere(endpoints)
+
+    monkeypatch.setattr(pulses, "refuses_everywhere", refuses_later)
+
     async def scene(other: Other, found: Pulses, _metadata: MetadataCache) -> None:
+        time = LoopTime()
         other.answers = False
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        for _ in range(100):
-            assert await found.refusing([OTHER]) == set()
-            await asyncio.sleep(0)
-        assert loop.time() - began_s < 10 * pulses._PATIENCE_S
+        first = asyncio.create_task(found.refusing([OTHER]))
+        await until(lambda: other.asked == 1)
+        await time.skip(pulses._PATIENCE_S)
+        assert await first == set()
+        async with asyncio.timeout(pulses._PATIENCE_S / 2):
+            for _ in range(99):
+                assert await found.refusing([OTHER]) == set()
+                await asyncio.sleep(0)
         # What was a silence a moment ago is a death now.
         await other.die()
         assert await found.refusing([OTHER]) == set(), "nobody waits for it"
-        await asyncio.sleep(pulses._SILENCE_S)
+        may_be_refused.set()
+        await time.skip(pulses._SILENCE_S)
         assert await found.refusing([OTHER]) == {OTHER}
 
     watched(scene)
 
 
-def test_a_refusal_counts_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_counts_for_a_while_only() -> None:
     """The controller may take the broker for alive; it is not this one's to say for ever that it leads nothing."""
-    monkeypatch.setattr(pulses, "_REFUSES_MAX_S", 0.3)
 
     async def scene(other: Other, found: Pulses, metadata: MetadataCache) -> None:
         await other.die()
         assert await found.refusing([OTHER]) == {OTHER}
-        await asyncio.sleep(0.35)
+        await LoopTime().skip(pulses._REFUSES_MAX_S)
         assert await found.refusing([OTHER]) == set()
         # It died as the controller has seen, and came back: its next death is another one.
         listed(metadata, (1, 1))

@@ -45,7 +45,7 @@ def watched(scene: Callable[[Listener, Listener, asyncio.Event], Awaitable[None]
         died = asyncio.Event()
         sentinel = Sentinel([one.endpoint, other.endpoint], died.set)
         try:
-            await asyncio.wait_for(scene(one, other, died), 10)
+            await asyncio.wait_for(scene(one, other, died), 60)
         finally:
             sentinel.close()
             one.die()

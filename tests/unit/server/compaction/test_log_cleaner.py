@@ -595,11 +595,10 @@ def test_no_read_is_larger_than_its_buffer(tmp_path: Path) -> None:
 
 def test_it_rests_for_its_backoff_when_nothing_is_due(tmp_path: Path) -> None:
     async def body(stage: Stage) -> None:
-        stage.cleaner.start()
-        await until(lambda: stage.asked == 1)
         began_s = time.monotonic()
+        stage.cleaner.start()
         await until(lambda: stage.asked == 3)
-        assert 0.4 <= time.monotonic() - began_s < 20
+        assert time.monotonic() - began_s >= 0.4
 
     with_stage(tmp_path, body, settings=replace(SETTINGS, backoff_ms=200))
 

@@ -17,6 +17,7 @@ from pkafka.server.control.acl_keeper import AclKeeper
 from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import PeerGone
 from pkafka.server.security.authorizer import AclAuthorizer
+from tests.unit.server.workers import until
 
 ORDERS = Pattern(ResourceType.TOPIC, "orders")
 READ = Entry("User:alice", "*", Operation.READ, Permission.ALLOW)
@@ -100,7 +101,7 @@ def test_a_change_is_tried_again_while_others_are_faster(
         world.failures += failures
         try:
             change = asyncio.ensure_future(world.keeper.change(ORDERS, lambda stored: (*stored, READ)))
-            await asyncio.wait([change], timeout=0.2)
+            await until(lambda: change.done() or bool(world.workers.slow))
             for slow in world.workers.slow:
                 slow.set_result(None)
             await change

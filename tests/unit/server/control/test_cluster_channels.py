@@ -15,6 +15,7 @@ from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.control.cluster_channels import ClusterChannels
 from tests.fakes.broker import NO_ANSWER, FakeBroker
 from tests.sockets import full_port
+from tests.talk import wait_for
 from tests.unit.server.control.test_to_controller import PLANES
 from tests.unit.server.workers import until
 
@@ -43,7 +44,7 @@ def tell(
             channels.brokers_changed({})
             await asyncio.sleep(0)
 
-    asyncio.run(asyncio.wait_for(run(), 10))
+    asyncio.run(asyncio.wait_for(run(), 60))
     return answers
 
 
@@ -62,12 +63,18 @@ def test_the_listener_at_which_a_broker_is_told(plane: str) -> None:
 
 
 def test_a_broker_that_does_not_answer_in_time_is_told_again(caplog: pytest.LogCaptureFixture) -> None:
-    answers = iter([NO_ANSWER, UpdateMetadataResponse()])
+    answers: list[Message] = [NO_ANSWER]
+
+    def answer(_request: Message, _version: int) -> Message:
+        return answers.pop() if answers else UpdateMetadataResponse()
+
     with FakeBroker() as broker:
-        broker.handlers[ApiKey.UPDATE_METADATA] = lambda _request, _version: next(answers)
+        broker.handlers[ApiKey.UPDATE_METADATA] = answer
         settings = {"request.timeout.ms": "1500", "controller.socket.timeout.ms": "20000"}
         assert tell({"PLAINTEXT": broker.port}, settings) == [UpdateMetadataResponse()]
-        assert (broker.count(ApiKey.UPDATE_METADATA), broker.connections) == (2, 2)
+        # Once more for each answer that is late because the machine is busy.
+        assert broker.connections >= 2
+        wait_for(lambda: broker.count(ApiKey.UPDATE_METADATA) == broker.connections)
     assert "did not answer within 1.5 s" in caplog.text
 
 

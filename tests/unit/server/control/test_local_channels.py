@@ -186,7 +186,7 @@ def in_world(scene: Callable[[World], Coroutine[Any, Any, None]], *, workers: in
         world = World(workers)
         running = asyncio.ensure_future(world.channels.run())
         try:
-            await asyncio.wait_for(scene(world), 5)
+            await asyncio.wait_for(scene(world), 60)
         finally:
             assert not running.done()
             running.cancel()

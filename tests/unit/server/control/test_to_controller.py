@@ -25,6 +25,7 @@ from pkafka.server.ipc.lifeline import Lifeline
 from pkafka.server.ipc.words import IsrAnswer, ProposedIsr
 from tests.fakes.broker import NO_ANSWER, FakeBroker
 from tests.sockets import full_port
+from tests.talk import wait_for
 from tests.unit.server.control.test_local_channels import World
 
 CONTROLLER = 1
@@ -67,7 +68,7 @@ def with_control(
         control.broker.metadata.apply(UpdateMetadataRequest(controller_epoch=1, live_brokers=brokers))
         control.to_controller = ToController(control.broker, control.local_channels)
         try:
-            await asyncio.wait_for(body(world, control.to_controller), 10)
+            await asyncio.wait_for(body(world, control.to_controller), 60)
         finally:
             control.to_controller._link.close()
             for line in world.lines:
@@ -146,6 +147,8 @@ def test_how_long_a_controller_may_take(controller: FakeBroker, caplog: pytest.L
     }
     with_control(body, {"PLAINTEXT": controller.port}, settings)
     assert "did not answer within 1.1 s" in caplog.text
+    # It may read the request only now: nobody waited for an answer any more.
+    wait_for(lambda: controller.count(ApiKey.ALTER_PARTITION) > 0)
     assert controller.count(ApiKey.ALTER_PARTITION) == 1
 
 

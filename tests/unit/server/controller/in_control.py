@@ -21,7 +21,7 @@ def in_control(world: World, scene: Callable[[Control], Coroutine[Any, Any, None
         controller.start(world.store)
         try:
             await broker.run_on_store(int)
-            await asyncio.wait_for(scene(control), 10)
+            await asyncio.wait_for(scene(control), 60)
         finally:
             controller.stop()
             for line in around.lines:

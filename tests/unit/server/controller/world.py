@@ -249,7 +249,7 @@ class World:
             self.store.create(_MARK, b"")
         else:
             self.store.set(_MARK, b"")
-        assert told.wait(10), "the store does not report a change"
+        assert told.wait(60), "the store does not report a change"
         watch.unwatch()
 
     def take_lines(self) -> list[str]:

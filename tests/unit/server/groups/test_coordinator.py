@@ -40,6 +40,7 @@ from pkafka.server.groups.states import GroupState
 from pkafka.server.ipc.peer import Peer
 from pkafka.server.processes.worker import Worker
 from pkafka.server.replicas.partition import Partition
+from tests.skipped_time import LoopTime
 from tests.unit.server.workers import Family, lead_replicas, until, with_family
 
 PARTITIONS = 4
@@ -375,14 +376,17 @@ def test_a_group_larger_than_is_allowed_by_now_rebalances_when_loaded(tmp_path: 
 
 def test_a_session_that_ends_is_seen_by_the_timer(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
-        await bench.stable("g", session_timeout_ms=30)
+        time = LoopTime()
+        await bench.stable("g", session_timeout_ms=600_000)
 
         def state() -> GroupState:
             described = bench.groups.describe("g")
             assert not isinstance(described, ErrorCode)
             return described.state
 
+        await time.skip(300)
         assert state() is GroupState.STABLE
+        await time.skip(300)
         await until(lambda: state() is GroupState.EMPTY)
         # The loader knows that too.
         after = await Bench(bench.worker).load()

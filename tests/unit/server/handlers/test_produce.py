@@ -104,7 +104,7 @@ def serve(
     """What the handler answers at once, None when the answer comes later."""
     request = ProduceRequest(
         acks=acks,
-        timeout_ms=1_000,
+        timeout_ms=60_000,
         topic_data=[
             TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=data)])
             for topic, index, data in places
@@ -524,7 +524,7 @@ def test_an_append_wakes_who_waits_for_it(tmp_path: Path) -> None:
         await asyncio.sleep(0.02)  # nothing is to happen: only waiting shows that
         assert not waiting.done()
         produce_append.append(other, "t", theirs, bytearray(GOOD), VERSION, 1, "me")
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 60)
 
     with_family(tmp_path, body)
 

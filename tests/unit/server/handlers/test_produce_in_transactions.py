@@ -164,7 +164,7 @@ class Cluster:
         request = ProduceRequest(
             transactional_id=transactional_id,
             acks=acks,
-            timeout_ms=1_000,
+            timeout_ms=60_000,
             topic_data=[
                 TopicProduceData(name="t", partition_data=[PartitionProduceData(index=index, records=data)])
                 for index, data in places
@@ -388,7 +388,7 @@ def test_a_batch_that_waits_is_a_copy(tmp_path: Path) -> None:
         request = ProduceRequest(
             transactional_id=name,
             acks=1,
-            timeout_ms=1000,
+            timeout_ms=60_000,
             topic_data=[
                 TopicProduceData(
                     name="t",

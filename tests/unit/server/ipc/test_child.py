@@ -42,7 +42,7 @@ def on_stage(play: Callable[[Stage], Awaitable[None]], *, has_close: bool = Fals
             stage.life.line.close()
             stage.supervisor.close()
 
-    asyncio.run(asyncio.wait_for(run(), 10))
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 @pytest.mark.parametrize(("has_close", "closed"), [(True, "close"), (False, "stop")])

@@ -153,7 +153,7 @@ def test_a_bug_behind_an_answer_of_another_broker(exits: list[int]) -> None:
 
     with FakeBroker() as broker:
         broker.handlers[ApiKey.UPDATE_METADATA] = lambda _request, _version: UpdateMetadataResponse()
-        asyncio.run(asyncio.wait_for(run(broker.port), 10))
+        asyncio.run(asyncio.wait_for(run(broker.port), 60))
     assert exits == [ChildExit.CRASHED]
 
 
@@ -166,7 +166,7 @@ def test_a_bug_behind_the_death_of_a_broker(exits: list[int]) -> None:
         await until(lambda: bool(exits))
         sentinel.close()
 
-    asyncio.run(asyncio.wait_for(run(), 10))
+    asyncio.run(asyncio.wait_for(run(), 60))
     assert exits == [ChildExit.CRASHED]
 
 

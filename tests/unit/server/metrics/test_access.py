@@ -69,7 +69,7 @@ def get(
     headers = {} if login is None else {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}
     request = urllib.request.Request(f"{scheme}://{HOST}:{port}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=60, context=context) as answer:
             assert b"kafka_" in answer.read() or path == "/jmx"
             return int(answer.status)
     except urllib.error.HTTPError as error:

@@ -323,7 +323,7 @@ def test_beans_are_served_over_http_beside_the_page() -> None:
     page = MetricsServer("127.0.0.1", 0, lambda: ([worker()], FACTS), PageAccess(MetricsAccess()))
 
     def get(query: str) -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/jmx{query}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/jmx{query}", timeout=60) as answer:
             return json.loads(answer.read())["beans"]
 
     try:

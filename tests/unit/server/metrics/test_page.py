@@ -248,7 +248,7 @@ def test_logs_tell_how_far_consumers_may_read() -> None:
 def test_the_page_is_served_over_http_as_text() -> None:
     page = MetricsServer("127.0.0.1", 0, lambda: ([worker()], FACTS), PageAccess(MetricsAccess()))
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/metrics", timeout=60) as answer:
             text = answer.read().decode()
     finally:
         page.close()

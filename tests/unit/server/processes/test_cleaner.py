@@ -71,7 +71,7 @@ def on_stage(homes: list[Path], play: Callable[[Stage], Awaitable[None]]) -> Non
             assert await stage.end() == ChildExit.CLEAN
         assert stage.said[:2] == [lifeline.BOOTED, lifeline.BEAT]
 
-    asyncio.run(asyncio.wait_for(run(), 10))
+    asyncio.run(asyncio.wait_for(run(), 90))
 
 
 Rows = dict[str, dict[str, list[list[object]]]]

@@ -46,11 +46,11 @@ def test_an_epoch_that_rises_fails_producers_only_when_another_broker_led(
         unsafe = Unsafe(partition, flush_to=0, unacknowledged=Unacknowledged.up_to(partition, 0))
         rows: list[Row] = [("t", 0, 0, *_NO_ROW[3:])]
         answered = asyncio.Event()
-        when_safe(worker, rows, [unsafe], 10_000, answered.set)
+        when_safe(worker, rows, [unsafe], 60_000, answered.set)
         if follows_between:
             await follow(family, "t", [0], leader=1, epoch=partition.leader_epoch + 1)
         lead_replicas(partition, [0, 1, 2], [0])  # the next epoch, in which all up to there is committed
-        await asyncio.wait_for(answered.wait(), 10)
+        await asyncio.wait_for(answered.wait(), 60)
         return rows
 
     [row] = with_family(tmp_path, body, workers=1)

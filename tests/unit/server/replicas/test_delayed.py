@@ -85,10 +85,10 @@ class TestPurgatory:
     def test_time_completes_it_when_nothing_else_does(self) -> None:
         async def scene(purgatory: Purgatory) -> None:
             operation = Operation()
-            purgatory.watch(operation, ["a"], timeout_ms=5)
             loop = asyncio.get_running_loop()
             began = loop.time()
-            await asyncio.wait_for(operation.over.wait(), 5)
+            purgatory.watch(operation, ["a"], timeout_ms=5)
+            await asyncio.wait_for(operation.over.wait(), 60)
             assert operation.diary == ["expired", "completed"]
             assert loop.time() - began >= 0.005
             operation.ready = True
@@ -151,7 +151,7 @@ class TestPurgatory:
             for operation in (broken, sound):
                 purgatory.watch(operation, ["a"], timeout_ms=timeout_ms)
             if broken_step == "on_expiration":
-                await asyncio.wait_for(sound.over.wait(), 1)
+                await asyncio.wait_for(sound.over.wait(), 60)
             else:
                 broken.ready = sound.ready = True
                 purgatory.check("a")
@@ -174,7 +174,7 @@ def test_a_timer_goes_on_after_a_task_that_breaks() -> None:
         timer.after(1, done[0].set)
         timer.after(30, done[1].set)
         for event in done:
-            await asyncio.wait_for(event.wait(), 1)
+            await asyncio.wait_for(event.wait(), 60)
 
     asyncio.run(run())
 
@@ -184,7 +184,7 @@ def test_the_timer_runs_at_once_what_is_due_at_once() -> None:
         timer = Timer(asyncio.get_running_loop())
         done = asyncio.Event()
         timer.after(0, done.set)
-        await asyncio.wait_for(done.wait(), 1)
+        await asyncio.wait_for(done.wait(), 60)
 
     asyncio.run(run())
 
@@ -198,7 +198,7 @@ def test_an_earlier_task_is_not_kept_waiting_by_a_later_one() -> None:
         timer.after(5, lambda: order.append("early"))
         cancelled = timer.after(1, lambda: order.append("never"))
         cancelled.cancel()
-        await asyncio.wait_for(done.wait(), 2)
+        await asyncio.wait_for(done.wait(), 60)
         assert order == ["early"]
 
     asyncio.run(run())
@@ -227,7 +227,7 @@ def test_what_is_due_at_once_lets_others_in_between() -> None:
         timer.after(1, done.set)
         loop.call_later(0.004, lambda: diary.append("somebody else"))
         time.sleep(0.01)  # noqa: ASYNC251 - the whole process stands still
-        await asyncio.wait_for(done.wait(), 5)
+        await asyncio.wait_for(done.wait(), 60)
         assert [one for one in diary if one.isdigit()] == [str(number) for number in range(10)]
         assert diary.index("somebody else") < 5
 
@@ -243,7 +243,7 @@ def test_what_is_due_and_cancelled_by_what_is_due_before_it_does_not_run() -> No
         timer.after(1, lambda: tasks[0].cancel())
         tasks.append(timer.after(1, lambda: diary.append("cancelled")))
         timer.after(1, done.set)
-        await asyncio.wait_for(done.wait(), 5)
+        await asyncio.wait_for(done.wait(), 60)
         assert diary == []
 
     asyncio.run(run())

@@ -619,6 +619,6 @@ def test_the_rate_is_kept(tmp_path: Path) -> None:
         move(worker, "home-1")
         await moved(worker)
         # 400 kB in windows of a second: the first passes at once, then it is as fast as it may be.
-        assert 900 < worker.clock.monotonic_ms() - began < 10_000
+        assert 900 < worker.clock.monotonic_ms() - began < 60_000
 
     moving(tmp_path, body)

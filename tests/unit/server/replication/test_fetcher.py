@@ -94,7 +94,7 @@ def with_worker(
             leader = UpdateMetadataBroker(id=LEADER, endpoints=[endpoint])
             worker.metadata.apply(UpdateMetadataRequest(controller_epoch=1, live_brokers=[leader]))
         try:
-            await asyncio.wait_for(body(worker), 20)
+            await asyncio.wait_for(body(worker), 60)
         finally:
             worker.fetchers.close()
             await asyncio.sleep(0)
@@ -229,13 +229,13 @@ def test_a_follower_rests_after_errors_no_longer_than_it_may(
 
     async def body(worker: Worker) -> None:
         await follow(worker, 0, epoch=1)
-        await until(lambda: len(times) > 9)
+        await until(lambda: len(times) > 12)
 
     leader.handlers[ApiKey.FETCH] = refuse
     with_worker(tmp_path, body, port=leader.port, settings={"replica.fetch.backoff.ms": str(BACKOFF_MS)})
     rests_s = [later - earlier for earlier, later in itertools.pairwise(times)]
-    # Twice as long after each error, from 20 ms on: without a limit the least of the last five were 320 ms.
-    assert backoff_s - CLOCK_S <= min(rests_s[4:9]) < 4 * backoff_s
+    # Twice as long after each error, from 20 ms on: without a limit the least of the last four were 5 s.
+    assert backoff_s - CLOCK_S <= min(rests_s[8:12]) < 5
 
 
 def test_a_leader_that_does_not_answer_in_time_is_asked_by_another_connection(

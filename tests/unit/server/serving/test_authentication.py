@@ -20,6 +20,7 @@ from pkafka.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from pkafka.protocol.schema import Message
 from pkafka.security.principal import ANONYMOUS, Principal
 from pkafka.server.processes.worker import Worker
+from pkafka.server.serving import authentication
 from pkafka.server.serving.connection_state import ConnectionState
 from pkafka.server.serving.request_log import logger as request_logger
 from tests.unit.server.serving.test_clients import id_of
@@ -119,7 +120,11 @@ def test_a_login_moves_with_the_connection(tmp_path: Path, settings: dict[str, s
     with_family(tmp_path, body, settings=settings)
 
 
-def test_a_session_that_is_over_ends_the_connection_unless_it_is_renewed(tmp_path: Path) -> None:
+def test_a_session_that_is_over_ends_the_connection_unless_it_is_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authentication, "_RENEWALS_APART_S", 30.0)
+
     async def body(family: Family) -> None:
         worker = family.workers[0]
         renewed, over = Client(worker), Client(worker)

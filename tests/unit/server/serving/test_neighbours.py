@@ -1,6 +1,5 @@
 """What a worker makes of the death of other processes, and of nobody coming in their place."""
 
-import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,9 +10,11 @@ from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.child import CLEANER
 from pkafka.server.processes.worker import Worker
 from pkafka.server.serving import neighbours
+from tests.skipped_time import LoopTime
 from tests.unit.server.workers import Family, until, with_family
 
-PATIENCE_S = 0.4
+PATIENCE_S = 400.0
+"""Over when a test says so."""
 
 
 class Stage:
@@ -53,6 +54,7 @@ def with_stage(root: Path, monkeypatch: pytest.MonkeyPatch, body: Callable[[Stag
 def test_a_worker_that_nobody_comes_back_to_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(stage: Stage) -> None:
         await stage.dies(await stage.cleaner())
+        await LoopTime().skip(PATIENCE_S)
         await until(lambda: len(stage.crashes) == 1)
 
     with_stage(tmp_path, monkeypatch, body)
@@ -62,12 +64,13 @@ def test_a_successor_that_dies_soon_has_a_successor_in_its_own_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(stage: Stage) -> None:
+        time = LoopTime()
         await stage.dies(await stage.cleaner())
-        await asyncio.sleep(PATIENCE_S * 0.6)
+        await time.skip(PATIENCE_S * 0.6)
         await stage.dies(await stage.cleaner())
-        await asyncio.sleep(PATIENCE_S * 0.7)
+        await time.skip(PATIENCE_S * 0.7)
         last = await stage.cleaner()
-        await asyncio.sleep(PATIENCE_S)
+        await time.skip(PATIENCE_S)
         assert stage.crashes == []
         last.close()
 

@@ -136,7 +136,7 @@ def test_what_is_no_page_of_a_broker_is_unavailable(answer: bytes) -> None:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            page = MetricsPage(f"http://127.0.0.1:{server.server_port}", timeout_s=10)
+            page = MetricsPage(f"http://127.0.0.1:{server.server_port}", timeout_s=60)
             with pytest.raises(MetricsUnavailableError):
                 page.beans([])
         finally:

@@ -71,23 +71,23 @@ def trusting(served: Served) -> list[str]:
 
 def test_a_page_is_read_with_truststore_and_login(served: Served, tmp_path: Path) -> None:
     file = reader(tmp_path, *trusting(served), "basic.auth.user.info=ops:a:b")
-    assert MetricsPage(served.url, timeout_s=10, reader=file).prometheus() == ""
+    assert MetricsPage(served.url, timeout_s=60, reader=file).prometheus() == ""
 
 
 def test_a_wrong_login_and_a_strange_certificate_are_told(served: Served, tmp_path: Path) -> None:
     wrong = reader(tmp_path, *trusting(served), "basic.auth.user.info=ops:a")
     with pytest.raises(MetricsUnavailableError, match="answers 401") as refused:
-        MetricsPage(served.url, timeout_s=10, reader=wrong).prometheus()
+        MetricsPage(served.url, timeout_s=60, reader=wrong).prometheus()
     assert "metrics-config" in str(refused.value)
     stranger = reader(tmp_path, "basic.auth.user.info=ops:a:b")
     with pytest.raises(MetricsUnavailableError, match="certificate verify failed"):
-        MetricsPage(served.url, timeout_s=10, reader=stranger).prometheus()
+        MetricsPage(served.url, timeout_s=60, reader=stranger).prometheus()
 
 
 def test_a_login_is_not_taken_to_another_page(served: Served, tmp_path: Path) -> None:
     file = reader(tmp_path, *trusting(served), "basic.auth.user.info=ops:a:b")
     with pytest.raises(MetricsUnavailableError, match="answers 302"):
-        MetricsPage(f"{served.url}/moved", timeout_s=10, reader=file).prometheus()
+        MetricsPage(f"{served.url}/moved", timeout_s=60, reader=file).prometheus()
 
 
 def test_the_keys_of_a_client_beside_them_say_nothing(served: Served, tmp_path: Path) -> None:

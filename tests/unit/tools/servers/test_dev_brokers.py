@@ -60,7 +60,7 @@ class Broker:
         self.bootstrap = f"127.0.0.1:{self.pid}"
 
     def start(self) -> None:
-        assert self._machine.before_start.wait(10)
+        assert self._machine.before_start.wait(60)
         if self._machine.refuses:
             raise BrokerStartError(self._machine.refuses)
         self._machine.running[self.pid] = str(self._directory)
@@ -149,7 +149,7 @@ def test_commands_on_one_name_wait_for_each_other(machine: Machine, brokers: Dev
         thread.start()
     machine.before_start.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert len(refused) == 2
     assert len(machine.running) == 1
 
