@@ -174,7 +174,7 @@ def test_a_transaction_needs_its_id(root: Admin, port: int) -> None:
         producer.commit_transaction()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_brokers_are_super_users(zookeeper: ZooKeeper, tmp_path: Path) -> None:
     """The clients of the test do not log in; what they may do to topics is a rule, and brokers need more than that."""
     guarded: Mapping[str, object] = {"authorizer.class.name": AUTHORIZER, "super.users": "User:admin"}

@@ -19,7 +19,7 @@ from pkafka.testing import Broker
 from tests.talk import Talk
 from tests.unit.clients.aio.loops import run, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 DOC: Final = Path(__file__).parents[2] / "docs" / "asyncio.md"
 EXAMPLES: Final = re.findall(r"```python\n(.*?)```", DOC.read_text("utf-8"), re.DOTALL)

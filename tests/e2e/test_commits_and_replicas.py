@@ -13,7 +13,7 @@ from tests.raw_client import RawClient
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 VERSION = 8
 TIMEOUT_MS = 500

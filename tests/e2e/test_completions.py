@@ -186,8 +186,8 @@ def test_bash_completes_words_that_it_breaks(pkafka_broker: Broker, topic: str, 
         return done.stdout
 
     # The deadline is short on purpose, and a busy machine may need another try.
-    wait_for(lambda: topic in offered(topic[:14]).split(), timeout_s=20)
-    wait_for(lambda: topic in offered("").split(), timeout_s=20)
+    wait_for(lambda: topic in offered(topic[:14]).split())
+    wait_for(lambda: topic in offered("").split())
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_the_example_brings_rows_and_puts_files_away(
     (directory / "1.csv").write_text("id,name\n1,Ann\n2,\n")
     (directory / "2.csv").write_text("id\n3\n")
     (directory / "other.txt").write_text("x\n")
-    wait_for(lambda: sorted(each.name for each in done.glob("*")) == ["1.csv", "2.csv"], timeout_s=30)
+    wait_for(lambda: sorted(each.name for each in done.glob("*")) == ["1.csv", "2.csv"])
     assert values(talk, topic) == [{"id": "1", "name": "Ann"}, {"id": "2", "name": ""}, {"id": "3"}]
     assert [each.name for each in directory.glob("*.*")] == ["other.txt"]
 
@@ -54,11 +54,11 @@ def test_a_kill_loses_no_line_and_what_is_stored_does_not_come_again(
     }
     file = connector_file(tmp_path / "lines.properties", configs)
     worker.start(file)
-    wait_for(lambda: talk.ends(topic)[1] > 500, timeout_s=30)
+    wait_for(lambda: talk.ends(topic)[1] > 500)
     worker.kill()
     reached = talk.ends(topic)[1]
     worker.start(file)
-    wait_for(lambda: not list(directory.iterdir()), timeout_s=60)
+    wait_for(lambda: not list(directory.iterdir()))
     found = [str(each) for each in values(talk, topic)]
     assert sorted(set(found)) == lines
     again = len(found) - len(lines)
@@ -69,5 +69,5 @@ def test_a_kill_loses_no_line_and_what_is_stored_does_not_come_again(
     worker.stop()
     (directory / "f3").write_text("last\n")
     worker.start(file)
-    wait_for(lambda: not list(directory.iterdir()), timeout_s=30)
+    wait_for(lambda: not list(directory.iterdir()))
     assert values(talk, topic)[end:] == ["last"]

@@ -79,7 +79,7 @@ def test_every_type_goes_through_a_topic(
     talk.create(prefix + table)
     database(TYPES.format(table), VALUES.format(table, ", ".join(["NULL", "4", *["NULL"] * 15])))
     create(worker, source(database, topic, topic_prefix=prefix, mode="incrementing", table_whitelist=table))
-    wait_for(lambda: len(payloads(talk, prefix + table)) == 2, timeout_s=30)
+    wait_for(lambda: len(payloads(talk, prefix + table)) == 2)
     first, second = payloads(talk, prefix + table)
     at = round(datetime.datetime(2026, 1, 2, 3, 4, 5, 6000, datetime.UTC).timestamp() * 1000)
     assert (first["at"], first["zoned"]) == (at, at)
@@ -87,7 +87,7 @@ def test_every_type_goes_through_a_topic(
     assert (json.loads(first["doc"]), json.loads(first["list"])) == ({"a": [1, None]}, [1, 2])
     assert {name for name, value in second.items() if value is not None} == {"id", "whole"}
     create(worker, sink(database, prefix + table, f"{table}_copy", auto_create="true"))
-    wait_for(lambda: len(database.rows(f"{table}_copy")) == 2, timeout_s=30)
+    wait_for(lambda: len(database.rows(f"{table}_copy")) == 2)
     copy = database(
         f"SELECT small, whole, yes, paid, data, day, clock, at, name FROM {table}_copy WHERE id = 1"
     )
@@ -121,11 +121,11 @@ def test_changes_come_in_their_order_in_any_zone(
             table_whitelist=table,
         ),
     )
-    wait_for(lambda: len(payloads(talk, prefix + table)) == 1, timeout_s=30)
+    wait_for(lambda: len(payloads(talk, prefix + table)) == 1)
     database(f"INSERT INTO {table} VALUES (2, {now})")
-    wait_for(lambda: len(payloads(talk, prefix + table)) == 2, timeout_s=30)
+    wait_for(lambda: len(payloads(talk, prefix + table)) == 2)
     database(f"UPDATE {table} SET changed = {now} WHERE id = 1")
-    wait_for(lambda: len(payloads(talk, prefix + table)) == 3, timeout_s=30)
+    wait_for(lambda: len(payloads(talk, prefix + table)) == 3)
     assert [each["id"] for each in payloads(talk, prefix + table)] == [1, 2, 1]
 
 
@@ -149,9 +149,9 @@ def test_rows_of_a_query(worker: ConnectWorker, talk: Talk, database: Postgres, 
         batch_max_rows="1",
     )
     create(worker, configs)
-    wait_for(lambda: len(payloads(talk, topic)) == 2, timeout_s=30)
+    wait_for(lambda: len(payloads(talk, topic)) == 2)
     database(f"INSERT INTO {topic}a (customer, note) VALUES (1, '9% :off')")
-    wait_for(lambda: len(payloads(talk, topic)) == 3, timeout_s=30)
+    wait_for(lambda: len(payloads(talk, topic)) == 3)
     found = payloads(talk, topic)
     assert [(each["number"], each["name"], each["note"]) for each in found] == [
         (1, "Ann", "5% :off"),
@@ -174,7 +174,7 @@ def test_a_connection_that_breaks_is_made_again(
     for number in range(3):
         producer.send(topic, json.dumps({"schema": schema, "payload": {"id": number}}).encode())
         producer.flush(10)
-        wait_for(lambda: len(database.rows(table)) == number + 1, timeout_s=30)  # noqa: B023 - called at once
+        wait_for(lambda: len(database.rows(table)) == number + 1)  # noqa: B023 - called at once
         database(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
             " AND backend_type = 'client backend'"

@@ -100,9 +100,9 @@ def test_new_rows_come_once_and_go_into_another_table(
             topic, target_db, auto_create="true", insert_mode="upsert", pk_mode="record_value", pk_fields="id"
         ),
     )
-    wait_for(lambda: len(target_db.rows("people")) == 2, timeout_s=30)
+    wait_for(lambda: len(target_db.rows("people")) == 2)
     source_db("INSERT INTO people VALUES (3, 'Cid', 1.8, '2000-12-01', 0.01)")
-    wait_for(lambda: len(target_db.rows("people")) == 3, timeout_s=30)
+    wait_for(lambda: len(target_db.rows("people")) == 3)
     assert target_db.rows("people") == source_db.rows("people")
     # A restart begins behind the last row.
     name = configs["name"]
@@ -112,7 +112,7 @@ def test_new_rows_come_once_and_go_into_another_table(
     }
     source_db("INSERT INTO people (id, name) VALUES (4, 'Dan')")
     worker.rest.call("PUT", f"/connectors/{name}/resume")
-    wait_for(lambda: len(target_db.rows("people")) == 4, timeout_s=30)
+    wait_for(lambda: len(target_db.rows("people")) == 4)
     assert [each["id"] for each in payloads(talk, topic)] == [1, 2, 3, 4]
 
 
@@ -124,12 +124,12 @@ def test_changed_rows_come_again(worker: ConnectWorker, talk: Talk, source_db: D
         "INSERT INTO people VALUES (1, 'a', '2024-01-01 00:00:00.000001'), (2, 'b', '2024-01-01 00:00:00.000001')",
     )
     create(worker, source(topic, source_db, mode="timestamp+incrementing", timestamp_column_name="changed"))
-    wait_for(lambda: len(payloads(talk, topic)) == 2, timeout_s=30)
+    wait_for(lambda: len(payloads(talk, topic)) == 2)
     source_db(
         "UPDATE people SET name = 'a2', changed = '2024-01-02 00:00:00' WHERE id = 1",
         "INSERT INTO people VALUES (3, 'c', '2024-01-01 00:00:00.000001')",
     )
-    wait_for(lambda: len(payloads(talk, topic)) == 4, timeout_s=30)
+    wait_for(lambda: len(payloads(talk, topic)) == 4)
     assert [(each["id"], each["name"]) for each in payloads(talk, topic)] == [
         (1, "a"),
         (2, "b"),
@@ -184,9 +184,9 @@ def test_tables_grow_columns_and_lose_rows(
         with_schema(2, {"name": "b"}),
         with_schema(1, {"name": "c"}),
     )
-    wait_for(lambda: target_db.rows("people") == [(1, "c"), (2, "b")], timeout_s=30)
+    wait_for(lambda: target_db.rows("people") == [(1, "c"), (2, "b")])
     send(broker, topic, with_schema(3, {"name": "d", "age": 7}), with_schema(2, None))
-    wait_for(lambda: target_db.rows("people") == [(1, "c", None), (3, "d", 7)], timeout_s=30)
+    wait_for(lambda: target_db.rows("people") == [(1, "c", None), (3, "d", 7)])
 
 
 def test_records_that_no_row_can_be_made_of_are_dead_letters(
@@ -208,8 +208,8 @@ def test_records_that_no_row_can_be_made_of_are_dead_letters(
     create(worker, configs)
     plain = json.dumps({"schema": {"type": "string"}, "payload": "no row"}).encode()
     send(broker, topic, with_schema(None, {"id": 1}), (None, plain), with_schema(None, {"id": 2}))
-    wait_for(lambda: target_db.rows("people") == [(1,), (2,)], timeout_s=30)
-    wait_for(lambda: len(talk.read(dead)) == 1, timeout_s=30)
+    wait_for(lambda: target_db.rows("people") == [(1,), (2,)])
+    wait_for(lambda: len(talk.read(dead)) == 1)
     (letter,) = talk.read(dead)
     assert letter.value == plain
     headers = dict(letter.headers)
@@ -238,8 +238,8 @@ def test_rows_that_a_constraint_forbids_are_found_in_their_batch(
     }
     create(worker, configs)
     good = [(number, age) for number, age in ages.items() if age < 150]
-    wait_for(lambda: target_db.rows("people") == good, timeout_s=60)
-    wait_for(lambda: len(talk.read(dead)) == 3, timeout_s=30)
+    wait_for(lambda: target_db.rows("people") == good)
+    wait_for(lambda: len(talk.read(dead)) == 3)
     letters = [dict(each.headers) for each in talk.read(dead)]
     assert [each["__connect.errors.offset"] for each in letters] == [b"7", b"8", b"30"]
     assert {each["__connect.errors.stage"] for each in letters} == {b"TASK_PUT"}
@@ -252,7 +252,7 @@ def test_rows_that_a_constraint_forbids_are_found_in_their_batch(
     worker.rest.wait_until(configs["name"], "RUNNING", "RUNNING")
     offsets = f"/connectors/{configs['name']}/offsets"
     taken = [{"partition": {"kafka_topic": topic, "kafka_partition": 0}, "offset": {"kafka_offset": 40}}]
-    wait_for(lambda: worker.rest.call("GET", offsets).body["offsets"] == taken, timeout_s=30)
+    wait_for(lambda: worker.rest.call("GET", offsets).body["offsets"] == taken)
 
 
 def test_a_database_that_is_locked_is_waited_for(
@@ -265,9 +265,9 @@ def test_a_database_that_is_locked_is_waited_for(
         holder.execute("BEGIN EXCLUSIVE")
         send(broker, topic, with_schema(None, {"id": 1}))
         log = worker.log
-        wait_for(lambda: "The rows are not written for now" in log.read_text(), timeout_s=30)
+        wait_for(lambda: "The rows are not written for now" in log.read_text())
         holder.execute("ROLLBACK")
-    wait_for(lambda: target_db.rows("people") == [(1,)], timeout_s=30)
+    wait_for(lambda: target_db.rows("people") == [(1,)])
     assert worker.rest.state(configs["name"]) == ("RUNNING", ("RUNNING",))
 
 

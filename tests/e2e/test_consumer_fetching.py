@@ -13,7 +13,7 @@ from pkafka.records.builder import build_batch
 from pkafka.testing import running_broker
 from tests.talk import Talk
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize("ends", ["stop", "kill"])

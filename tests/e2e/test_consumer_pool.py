@@ -19,7 +19,7 @@ from pkafka.records.builder import build_batch
 from tests.raw_client import new_topic_name
 from tests.talk import Talk, wait_for
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 KEYS = {
     "auto.offset.reset": "earliest",
@@ -269,7 +269,7 @@ def test_a_second_consumer_takes_over_without_doing_anything_twice(
         wait_for(lambda: first.count > 20)
         two = Run(consumer_of(address, filled), filled, second.note, commit_interval_ms=100)
         with running(two):
-            wait_for(lambda: first.count + second.count >= 1200, timeout_s=60)
+            wait_for(lambda: first.count + second.count >= 1200)
             wait_for(lambda: committed(address, filled, filled) == [300] * 4)
     assert one.error is None
     assert two.error is None

@@ -16,7 +16,7 @@ from pkafka.testing import Broker, running_broker
 from tests.json_schemas import check
 from tests.talk import Talk, good, wait_for
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120), pytest.mark.usefixtures("plain_environment")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.usefixtures("plain_environment")]
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 WINDOW_S = 1

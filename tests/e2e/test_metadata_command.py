@@ -16,7 +16,7 @@ from tests.sockets import free_port
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180), pytest.mark.usefixtures("plain_environment")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.usefixtures("plain_environment")]
 
 Run = Callable[..., str]
 Rows = Callable[..., list[dict[str, Any]]]

@@ -300,7 +300,7 @@ def test_a_source_that_comes_later_is_found(
         with talking(late.bootstrap) as talk:
             talk.create(topic)
             talk.send(topic, b"late")
-        wait_for(lambda: has_all(b, f"A.{topic}", 0, 1), timeout_s=60)
+        wait_for(lambda: has_all(b, f"A.{topic}", 0, 1))
     # It goes away and the task waits for it.
     assert worker.rest.state(configs["name"]) == ("RUNNING", ("RUNNING",))
 
@@ -333,7 +333,7 @@ def test_topics_that_are_copied_back_under_their_names_are_copied_no_more(
     worker.create({**back, "producer.override.bootstrap.servers": source.bootstrap})
     wait_for(lambda: has_all(a, topic, 0, 3))
     for name in ("there", "back"):
-        wait_for(partial(has_failed, worker, name), timeout_s=60)
+        wait_for(partial(has_failed, worker, name))
     trace = worker.rest.call("GET", "/connectors/there/status").body["connector"]["trace"]
     assert f"A flow from B to A copies topics back that this one copies: {topic}." in trace
     b.send(topic, b"stays")

@@ -177,6 +177,6 @@ def test_a_killed_worker_loses_nothing(clusters: Clusters, broker: Broker, topic
             worker.kill()
             worker.start()
             clusters.mirror(broker.bootstrap, topic)
-    wait_for(lambda: set(sent) <= {each.value for each in clusters.b.read(f"A.{topic}")}, timeout_s=60)
+    wait_for(lambda: set(sent) <= {each.value for each in clusters.b.read(f"A.{topic}")})
     found = [each.value for each in clusters.b.read(f"A.{topic}")]
     assert list(dict.fromkeys(found)) == sent

@@ -18,7 +18,7 @@ from tests.json_schemas import check
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180), pytest.mark.usefixtures("plain_environment")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.usefixtures("plain_environment")]
 
 Run = Callable[..., str]
 

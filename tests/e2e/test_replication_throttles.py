@@ -16,7 +16,7 @@ from tests.e2e.test_replica_commands import runner
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180), pytest.mark.usefixtures("plain_environment")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.usefixtures("plain_environment")]
 
 PARTITIONS: Final = 4
 RECORD_BYTES: Final = 10_000

@@ -11,7 +11,7 @@ from tests.talk import wait_for
 from tests.token_server import token_server
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
     pytest.mark.skipif("SASL_SSL" not in SERVED_PROTOCOLS, reason="the broker has no TLS yet"),
 ]
 

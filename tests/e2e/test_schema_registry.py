@@ -47,7 +47,7 @@ def _values(broker: Broker, topic: str, count: int, configs: Mapping[str, object
 
     try:
         consumer.subscribe([topic])
-        wait_for(has_all, timeout_s=30)
+        wait_for(has_all)
     finally:
         consumer.close()
     return found
@@ -138,7 +138,7 @@ def test_a_worker_writes_and_reads_by_the_schemas_of_a_registry(
     with standalone(tmp_path / "worker", broker.bootstrap) as worker:
         worker.create({**of_source, **converters, **(hoist if hoisted else {})})
         worker.create({**of_sink, **converters})
-        wait_for(lambda: sink.exists() and sink.read_text() == lines, timeout_s=60)
+        wait_for(lambda: sink.exists() and sink.read_text() == lines)
     kind = {"avro": "Avro", "json": "JsonSchema"}.get(converter.partition(".")[0])
     if kind is not None:
         named = {"value.deserializer": f"pkafka.clients.registry.{kind}Deserializer", **_keys(registry)}

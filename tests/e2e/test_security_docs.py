@@ -15,7 +15,7 @@ from pkafka.java.properties import parse_properties
 from pkafka.testing import Broker, running_secured_broker
 from tests.sockets import free_port
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "security.md"
 HEADING: Final = "## From a plain broker to a locked one\n"

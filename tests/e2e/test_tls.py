@@ -111,7 +111,7 @@ def test_a_plain_client_is_closed_without_a_byte(secured: Secured) -> None:
         with contextlib.suppress(ConnectionResetError):
             assert client.recv(100) == b""
     line = "Failed authentication with 127.0.0.1 (SSL handshake failed): the client does not speak TLS"
-    wait_for(lambda: line in secured.broker.log_file.read_text(), timeout_s=10)
+    wait_for(lambda: line in secured.broker.log_file.read_text())
 
 
 def test_what_a_client_without_acknowledgements_wrote_before_it_left_is_kept(secured: Secured) -> None:
@@ -136,7 +136,7 @@ def test_what_a_client_without_acknowledgements_wrote_before_it_left_is_kept(sec
                     client.sendall(encode_request(ApiKey.PRODUCE, 9, number, "c", request))
     partition = TopicPartition(topic, 0)
     with Consumer(secured.keys()) as consumer:
-        wait_for(lambda: consumer.end_offsets([partition])[partition] == 200, timeout_s=20)
+        wait_for(lambda: consumer.end_offsets([partition])[partition] == 200)
 
 
 def test_clients_go_on_when_a_worker_or_the_control_process_dies(secured: Secured) -> None:

@@ -20,7 +20,7 @@ from tests.faults.family import family
 from tests.sockets import free_port
 from tests.talk import wait_for
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 HALF_OPEN: Final = 300
 COMERS: Final = 400

@@ -13,7 +13,7 @@ from tests.sockets import free_port
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 AUTHORITY: Final = Authority()
 

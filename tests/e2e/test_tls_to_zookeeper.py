@@ -18,7 +18,7 @@ from tests.faults.family import family
 from tests.sockets import free_port
 from tests.talk import talking, wait_for
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 PASSWORD: Final = "secret-of-stores"
 
@@ -70,7 +70,7 @@ def zookeeper_keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured
     with (directory / "zookeeper.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=directory)
         try:
-            wait_for(lambda: _listens(port), timeout_s=60)
+            wait_for(lambda: _listens(port))
             yield Secured(port, directory)
         finally:
             process.kill()

@@ -21,7 +21,7 @@ from tests.cluster import Cluster
 from tests.talk import Talk, talking, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 PARTITIONS = 6
 EACH = 12
