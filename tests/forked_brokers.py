@@ -144,6 +144,8 @@ brokers: Final = ForkedBrokers()
 
 def fork_brokers() -> None:
     """Let each :class:`pkafka.testing.Broker` of this process be forked, where the system has what that needs."""
+    # Of thousands of starts on a machine with ten other jobs, some take long.
+    local_broker.START_TIMEOUT_S = 120.0
     if hasattr(os, "pidfd_open"):
         forking: Any = SimpleNamespace(**{**vars(subprocess), "Popen": _start})
         vars(local_broker)["subprocess"] = forking

@@ -22,7 +22,8 @@ COORDINATOR_VERSION = 4
 
 @pytest.fixture(scope="module")
 def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("auto"), zookeeper.connect) as started:
+    settings = {"zookeeper.session.timeout.ms": 10_000}  # nobody dies here
+    with Cluster(tmp_path_factory.mktemp("auto"), zookeeper.connect, overrides=settings) as started:
         yield started
 
 
@@ -58,7 +59,7 @@ def test_a_topic_that_several_clients_create_at_once_is_created_once(cluster: Cl
     controller = cluster.brokers[cluster.controller()].bootstrap
     for number in range(4):
         new = CreatableTopic(name=f"created.at.once.{number}", num_partitions=1, replication_factor=3)
-        request = CreateTopicsRequest(topics=[new], timeout_ms=10_000)
+        request = CreateTopicsRequest(topics=[new], timeout_ms=60_000)
         codes: list[int] = []
 
         def ask(request: CreateTopicsRequest = request, codes: list[int] = codes) -> None:

@@ -86,7 +86,7 @@ def unharmed(broker: Broker | None, address: str) -> Iterator[None]:
 
 
 def assert_answers(address: str) -> None:
-    """A new connection is served; soon, but how soon is a matter of the machine, too."""
+    """A new connection is served; how soon is a matter of the machine."""
     with RawClient(address) as fresh:
         assert fresh.call(metadata.MetadataRequest(topics=[]), 9).brokers
 
@@ -695,7 +695,7 @@ def start(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         stdin=subprocess.DEVNULL,
         check=False,
     )

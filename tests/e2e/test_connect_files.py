@@ -90,7 +90,7 @@ def test_the_example_writes_parquet_to_s3(
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(7):
         producer.send(topic, json.dumps({"schema": schema, "payload": {"id": number}}).encode())
-    producer.close(10)
+    producer.close(60)
     configs = (
         example(
             "orders-files",

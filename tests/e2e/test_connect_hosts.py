@@ -229,7 +229,7 @@ def test_processes_end_with_a_worker_that_is_killed(broker: Broker, tmp_path: Pa
         children = psutil.Process(worker.pid).children(recursive=True)
         assert hosts(worker)
         worker.kill()
-        gone, alive = psutil.wait_procs(children, timeout=20)
+        gone, alive = psutil.wait_procs(children, timeout=60)
         assert (len(gone), alive) == (len(children), [])
 
 
@@ -281,5 +281,5 @@ def test_lines_are_in_kafka_exactly_once_when_processes_are_killed(broker: Broke
         worker.rest.wait_until(f"{topic}-source", "RUNNING", "RUNNING")
         children = psutil.Process(worker.pid).children(recursive=True)
         assert worker.stop() == 0
-        assert psutil.wait_procs(children, timeout=20)[1] == []
+        assert psutil.wait_procs(children, timeout=60)[1] == []
         assert "takes no more work" not in worker.log.read_text()

@@ -51,7 +51,7 @@ def test_the_example_sends_orders(broker: Broker, talk: Talk, tmp_path: Path) ->
     ):
         data = None if value is None else json.dumps({"schema": None, "payload": value}).encode()
         producer.send(topic, data, json.dumps({"schema": None, "payload": key}).encode())
-    producer.close(10)
+    producer.close(60)
     shop = Shop()
     with (
         http_server(shop) as server,

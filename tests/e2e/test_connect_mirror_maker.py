@@ -66,7 +66,7 @@ class Maker:
 
     def end(self, number: int) -> int:
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
 
 def holds(talk: Talk, topic: str, count: int) -> bool:
@@ -128,7 +128,7 @@ def test_a_file_that_says_nothing_to_do_is_refused(
         [*COMMAND, str(file), *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
         env=os.environ,
     )

@@ -59,7 +59,7 @@ def test_dicts_are_sent_and_read_as_avro(broker: Broker, registry: SchemaRegistr
     )
     for number in range(3):
         producer.send(topic, {"id": number})
-    producer.close(10)
+    producer.close(60)
     named = {"value.deserializer": "io.confluent.kafka.serializers.KafkaAvroDeserializer", **_keys(registry)}
     assert _values(broker, topic, 3, named) == [{"id": number} for number in range(3)]
     assert list(registry.subjects) == [f"{topic}-value"]
@@ -69,7 +69,7 @@ def test_messages_are_sent_and_read_as_protobuf(broker: Broker, registry: Schema
     named = {"value.serializer": "pkafka.clients.registry.ProtobufSerializer", **_keys(registry)}
     producer = Producer({"bootstrap.servers": broker.bootstrap, **named})
     producer.send(topic, Timestamp(seconds=5))
-    producer.close(10)
+    producer.close(60)
     read = {"value.deserializer": ProtobufDeserializer(Timestamp)}
     assert _values(broker, topic, 1, read) == [Timestamp(seconds=5)]
 
@@ -83,7 +83,7 @@ def test_dicts_are_sent_and_read_as_json_with_a_schema(
         {"bootstrap.servers": broker.bootstrap, "value.serializer": serializer, **_keys(registry)}
     )
     producer.send(topic, {"id": 5})
-    producer.close(10)
+    producer.close(60)
     named = {
         "value.deserializer": "io.confluent.kafka.serializers.json.KafkaJsonSchemaDeserializer",
         "json.fail.invalid.schema": "true",

@@ -97,4 +97,4 @@ def test_records_flow_on_when_a_leader_dies_and_certificates_are_exchanged(
         load.goes_on()
     check(cluster, load, "kept")
     wait_for(lambda: cluster.same_logs("kept"))
-    assert "uses the stores that have changed" in cluster.brokers[0].log_file.read_text()
+    wait_for(lambda: "uses the stores that have changed" in cluster.brokers[0].log_file.read_text())

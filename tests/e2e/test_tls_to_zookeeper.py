@@ -2,7 +2,6 @@
 
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -109,10 +108,8 @@ def test_a_certificate_that_zookeeper_does_not_trust_stops_the_start(
 ) -> None:
     settings = {**zookeeper_keys.keys("stranger"), "zookeeper.connection.timeout.ms": 2_000}
     broker = Broker(tmp_path, settings)
-    begun = time.monotonic()
     with pytest.raises(BrokerStartError, match="no ZooKeeper server of localhost:"):
-        broker.start()
-    assert time.monotonic() - begun < 20
+        broker.start()  # it ends by itself: of one that is waited for in vain other words are told
 
 
 def test_a_zookeeper_that_is_not_trusted_is_told_with_the_reason(
