@@ -229,7 +229,7 @@ def test_a_follower_that_hangs_leaves_the_isr_and_comes_back(cluster: Cluster) -
 
         def send() -> None:
             for partition in (0, 1):
-                producer.send("watched", b"x", partition=partition).result(30)
+                producer.send("watched", b"x", partition=partition).result(120)
 
         # It is to know the leader before: asked by a producer that has just begun, who hangs would not answer.
         send()

@@ -68,7 +68,7 @@ def has_all(talk: Talk, topic: str, partition: int, count: int) -> bool:
 def test_records_are_copied_as_they_are(
     worker: ConnectWorker, source: Broker, broker: Broker, a: Talk, b: Talk, topic: str
 ) -> None:
-    a.create(topic, 3, **{"retention.ms": 777_000_000})
+    a.create(topic, 3, **{"retention.ms": -1})  # the records are years old
     sent: list[tuple[bytes | None, bytes | None, int, int, list[tuple[str, bytes | None]]]] = [
         (b"k", b"v", 1_700_000_000_000, 0, [("h", b"1"), ("h", None)]),
         (None, b"w", 1_700_000_000_500, 0, []),
@@ -78,7 +78,7 @@ def test_records_are_copied_as_they_are(
         for key, value, timestamp_ms, partition, headers in sent:
             producer.send(
                 topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
-            ).result(30)
+            ).result(120)
     mirror(worker, "Source", source, broker, 2, topics=topic, tasks_max=2)
     copy = f"A.{topic}"
     wait_for(lambda: has_all(b, copy, 0, 2) and has_all(b, copy, 2, 1))

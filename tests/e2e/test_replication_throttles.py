@@ -165,7 +165,7 @@ def test_a_throttled_reassignment_leaves_replicas_in_sync_alone(
         with cluster.producer(acks="all") as producer:
             while is_moving(cluster, "shared"):
                 began_s = time.monotonic()
-                producer.send("steady", bytes(1000)).result(30)
+                producer.send("steady", bytes(1000)).result(120)
                 waits_s.append(time.monotonic() - began_s)
                 assert cluster.leadership("steady")[0][1] == [0, 1, 2]
 

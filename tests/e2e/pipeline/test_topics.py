@@ -191,7 +191,7 @@ def test_a_large_topic_is_read_in_its_order(spark: SparkSession, talk: Talk, ser
     with Producer(
         {"bootstrap.servers": servers["kafka.bootstrap.servers"], "compression.type": "lz4"}
     ) as each:
-        each.send_batch(topic, [b"%d" % number for number in range(count)]).result(30)
+        each.send_batch(topic, [b"%d" % number for number in range(count)]).result(120)
     rows = table(spark, servers, topic, maxRecordsPerPartition="7001").selectExpr("offset", "string(value) v")
     assert [(row.offset, row.v) for row in rows.collect()] == [(n, str(n)) for n in range(count)]
 
