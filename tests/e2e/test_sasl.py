@@ -252,7 +252,7 @@ def _in_a_session(port: int, use: Callable[[RawClient], object]) -> RawClient:
             begun_s = time.monotonic()
             _log_in(client)
             use(client)
-        except ClosedByBroker:
+        except ConnectionError:
             client.close()
             assert time.monotonic() - begun_s >= RENEWAL_MS / 1_000
         except BaseException:
