@@ -221,8 +221,8 @@ class Cluster:
             lambda: all(leader >= 0 for leader, _ in self.leadership(name).values()),
             what=f"leaders of {name}",
         )
-        for broker in self.brokers:
-            wait_for(partial(_knows, broker, name), what=f"{name} at the broker of {broker.bootstrap}")
+        for number, broker in enumerate(self.brokers):
+            wait_for(partial(_knows, broker, name), what=f"{name} at broker {number}")
 
     def leadership(self, topic: str) -> dict[int, tuple[int, list[int]]]:
         """Leader and ISR of each partition, as one of the brokers says; waits until that one knows the topic."""
