@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.test_commands import PID_FILE, Shell, settings, stop
+from tests.e2e.test_commands import PID_FILE, Shell, own_node, settings, stop
 from tests.talk import wait_for
 
 
@@ -20,8 +20,7 @@ def pk(tmp_path: Path) -> Shell:
 
 @pytest.fixture
 def node() -> int:
-    """Of the broker; pk-server-stop sees every broker of the machine."""
-    return 700 + os.getpid() % 100
+    return own_node()
 
 
 @pytest.fixture

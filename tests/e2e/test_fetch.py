@@ -236,8 +236,8 @@ def test_a_fetch_ends_when_its_time_is_over_and_not_before(
     parts = fetched(
         client.call(fetch_request({(topic, n): 0 for n in range(partitions)}, max_wait_ms=300), 12)
     )
-    # The client gives up after a minute: of a wait that never ends.
-    assert time.monotonic() - began >= 0.3
+    # The client gives up after a minute: of a wait that never ends. Brokers count whole milliseconds.
+    assert time.monotonic() - began >= 0.298
     assert [part.error_code for part in parts.values()] == [0] * partitions
 
 
