@@ -1,7 +1,6 @@
 """The logs of a broker in the background: Kafka's files, what goes where, and levels that change while it runs."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
