@@ -17,7 +17,7 @@ LONG_S: Final = 1_800
 """As long as a search of one command may take with Hypothesis's profile `deep`."""
 _ENDLESS_S: Final = 0.4
 """How long what goes on for ever, or for as long as it is told, may go on."""
-_END_S: Final = 30.0
+_END_S: Final = 60.0
 """Far more than anything here takes: a machine may be busy."""
 
 

@@ -45,10 +45,9 @@ _OWN_VARIABLES: Final = (
     *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"),
     *("PK_PROFILE", "PK_COMPAT", "PK_BOOTSTRAP_SERVER"),
 )
-_GRACE_S: Final = 30.0
-"""How long a command may take to end after Ctrl-C, and a thread of it after its end, on a busy machine."""
+_GRACE_S: Final = 60.0
+"""How long a command may take to end after Ctrl-C, and a thread of it after its end: a machine may stand still."""
 _PRESSED_AGAIN_S: Final = 2.5
-"""How long the user waits before the next Ctrl-C."""
 
 
 class Outcome(NamedTuple):

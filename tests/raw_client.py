@@ -195,7 +195,7 @@ def produce_request(
     pairs = sets.items() if isinstance(sets, Mapping) else sets
     return produce.ProduceRequest(
         acks=acks,
-        timeout_ms=10_000,
+        timeout_ms=60_000,
         topic_data=[
             produce.TopicProduceData(
                 name=topic, partition_data=[produce.PartitionProduceData(index=partition, records=data)]
