@@ -18,7 +18,7 @@ from tests.sockets import free_port
 from tests.talk import wait_for
 
 START_TIMEOUT_S: Final = 180.0
-STOP_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 60.0
 _CALL_TIMEOUT_S: Final = 95.0
 _JVM: Final = ("-Xmx512m", "-Xshare:auto")
 _LOGGING: Final = """\
@@ -27,6 +27,11 @@ log4j.appender.stdout=org.apache.log4j.ConsoleAppender
 log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
 log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
+PATIENT: Final = {
+    "task.shutdown.graceful.timeout.ms": "60000",
+    "offset.flush.timeout.ms": "60000",
+}
+"""Settings of a worker whose stop has to store the offsets of its sources, however busy the machine is."""
 TEXT: Final = "org.apache.kafka.connect.storage.StringConverter"
 JSON_WITHOUT_SCHEMAS: Final = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",

@@ -1,6 +1,7 @@
 """The sockets of this machine, seen from outside."""
 
 import contextlib
+import os
 import random
 import socket
 from collections.abc import Iterator
@@ -8,19 +9,29 @@ from pathlib import Path
 from typing import Final
 
 _PORTS: Final = random.Random()
-"""Not the seeded one: processes that test at the same time must not draw the same ports."""
+"""Not the seeded one: runs of tests at the same time must not draw the same ports."""
+_FIRST: Final = 10_000
+_WORKERS: Final = 16
+"""So many workers of a run have ports of their own, more than a thousand each."""
+_drawn: Final[set[int]] = set()
 
 
 def free_port() -> int:
-    """A port that no process listens on, and that the kernel gives to no connection.
+    """A port that no process listens on, that the kernel gives to no connection, and that no other test has drawn.
 
-    Tests that run at the same time draw from thousands of ports. Listen on port 0 where that is possible.
+    Who draws a port may listen on it much later, as a JVM does that has to start first. Listen on port 0 where that is
+    possible.
     """
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    count = (lowest - _FIRST) // _WORKERS
+    begin = _FIRST + worker % _WORKERS * count
     while True:
-        port = _PORTS.randrange(10_000, lowest)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
+        port = _PORTS.randrange(begin, begin + count)
+        if port not in _drawn:
+            with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+                _drawn.add(port)
+                return port
 
 
 def unread_bytes(port: int) -> int:

@@ -30,6 +30,8 @@ EITHER: Final = tuple(
     pytest.param(name, marks=[pytest.mark.oracle] if name == "kafka" else []) for name in SYSTEMS
 )
 _LOG_TAIL_BYTES = 3_000
+_HERE: Final = Path(__file__).parent
+_TIMEOUT_S: Final = 300
 
 JavaTool = Callable[..., CompletedProcess[str]]
 
@@ -45,6 +47,17 @@ class System(Protocol):
 
     @property
     def log_file(self) -> Path: ...
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test has five minutes where it does not say otherwise.
+
+    Whichever test of a run comes first starts ZooKeeper, Apache Kafka and a JVM for tools, makes their archives of
+    classes or waits for another worker that makes them, and all of that counts as its time.
+    """
+    for item in items:
+        if item.path.is_relative_to(_HERE) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
 
 
 @pytest.hookimpl(wrapper=True)

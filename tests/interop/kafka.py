@@ -33,9 +33,9 @@ from tests.talk import wait_for
 HERE: Final = Path(__file__).parent
 JAVA_SOURCES: Final = HERE / "java"
 FETCH_TIMEOUT_S: Final = 600
-TOOL_TIMEOUT_S: Final = 60.0
-START_TIMEOUT_S: Final = 60.0
-STOP_TIMEOUT_S: Final = 30.0
+TOOL_TIMEOUT_S: Final = 100.0
+START_TIMEOUT_S: Final = 120.0
+STOP_TIMEOUT_S: Final = 60.0
 _SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _BOUND: Final = re.compile(r"Awaiting socket connections on \S+:(\d+)\.")
 _PLAIN: Final = re.compile(r"(?:^|,)PLAINTEXT://[^,]*:(\d+)")
@@ -423,7 +423,7 @@ def running_kafka(
     class_path = jars("kafka")
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        with running_server(directory, jars=Path(class_path).parent) as (_process, port):
+        with running_server(directory, jars=Path(class_path).parent, timeout_s=START_TIMEOUT_S) as (_, port):
             broker = KafkaBroker(
                 class_path,
                 f"127.0.0.1:{port}",

@@ -8,7 +8,7 @@ from typing import Final
 from confluent_kafka import Consumer
 
 _POLL_S: Final = 0.1
-_JOIN_S: Final = 30.0
+_JOIN_S: Final = 60.0
 
 
 @contextmanager
