@@ -17,6 +17,7 @@ import struct
 import subprocess
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -310,6 +311,7 @@ class KafkaBroker:
         ]
         self._process: subprocess.Popen[bytes] | None = None
         self._was_killed = False
+        self._holds_port = False
 
     @property
     def bootstrap(self) -> str:
@@ -372,11 +374,14 @@ class KafkaBroker:
                 self._process.wait(STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self.kill()
+            self._hold_port()
 
     def wait(self) -> int:
         """Wait for an end that something else brings about, and return the exit code."""
         assert self._process is not None
-        return self._process.wait(STOP_TIMEOUT_S)
+        code = self._process.wait(STOP_TIMEOUT_S)
+        self._hold_port()
+        return code
 
     def kill(self) -> None:
         """kill -9."""
@@ -384,6 +389,17 @@ class KafkaBroker:
             self._process.kill()
             self._process.wait()
             self._was_killed = True
+            self._hold_port()
+
+    def _hold_port(self) -> None:
+        """Keep the port from being chosen for another process before the next start, as pkafka's broker does."""
+        if self._holds_port or not self.port:
+            return
+        with socket.socket() as held, contextlib.suppress(OSError):
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", self.port))
+            weakref.finalize(self, os.close, held.detach())
+            self._holds_port = True
 
     def restart(self) -> None:
         """A clean stop and a start on the same port."""

@@ -9,10 +9,12 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -72,6 +74,7 @@ class Broker:
         self._properties = properties
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = -1
+        self._holds_port = False
 
     @property
     def host(self) -> str:
@@ -189,8 +192,22 @@ class Broker:
         readable, _, _ = select.select([self._ended], [], [], STOP_TIMEOUT_S)
         os.close(self._ended)
         self._process = None
+        self._hold_port()
         if not readable:
             raise RuntimeError(f"processes of the broker are still there:\n{self.log_tail()}")
+
+    def _hold_port(self) -> None:
+        """Keep the port, which the kernel chose, from being chosen for another process before the next start.
+
+        A socket that is bound and does not listen does that. It refuses clients, and is in no broker's way.
+        """
+        if self._holds_port or not self.port:
+            return
+        with socket.socket() as held, contextlib.suppress(OSError):
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind((self.host, self.port))
+            weakref.finalize(self, os.close, held.detach())
+            self._holds_port = True
 
     def restart(self) -> None:
         """A clean stop and a start, on the same port and data."""
