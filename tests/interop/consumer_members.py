@@ -56,7 +56,7 @@ class Member(ConsumerRebalanceListener):
     def hold(self) -> None:
         """Do not poll until told to go on."""
         self.paused.set()
-        assert self.idle.wait(20)
+        assert self.idle.wait(60)
 
     def go_on(self) -> None:
         self.idle.clear()
@@ -64,7 +64,7 @@ class Member(ConsumerRebalanceListener):
 
     def close(self) -> None:
         self._stopped.set()
-        self._thread.join(30)
+        self._thread.join(60)
         assert not self._thread.is_alive()
         assert not self.errors, self.errors
 
@@ -91,7 +91,7 @@ def alone(system: System, group: str | None = None, **keys: object) -> Consumer:
     return Consumer(properties if group is None else {**properties, "group.id": group})
 
 
-def read(consumer: Consumer, count: int, timeout_s: float = 20.0) -> list[Any]:
+def read(consumer: Consumer, count: int, timeout_s: float = 60.0) -> list[Any]:
     found: list[Any] = []
     deadline = time.monotonic() + timeout_s
     while len(found) < count and time.monotonic() < deadline:
@@ -217,7 +217,7 @@ class ProcessMember:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
             try:
-                self.process.wait(20)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.kill()
         self._thread.join(20)

@@ -18,8 +18,8 @@ from tests.class_archives import oracle_root, with_archive
 from tests.interop.kafka import JAVA_SOURCES, jars, java_program
 from tests.sockets import free_port
 
-START_TIMEOUT_S: Final = 90.0
-STOP_TIMEOUT_S: Final = 30.0
+START_TIMEOUT_S: Final = 120.0
+STOP_TIMEOUT_S: Final = 60.0
 CLUSTER_ID: Final = urlsafe_b64encode(b"oracle of pkafka").decode().rstrip("=")
 """Of every cluster here: a random one may begin with a dash, and the tool takes that for a flag."""
 _SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -46,7 +46,7 @@ def test_a_group_goes_on_where_it_left_off_whoever_reads(
     flags = ("--bootstrap-server", side.bootstrap, "--topic", topic, "--group", group, "--from-beginning")
     assert pk("console_consumer", *flags, "--max-messages", 3).split() == ["0", "1", "2"]
     assert committed(talk, group) == {partition: 3}  # and not what else came with the same poll
-    theirs = java_tool(CONSUMER[1], *flags, "--max-messages", "2", "--timeout-ms", "20000")
+    theirs = java_tool(CONSUMER[1], *flags, "--max-messages", "2", "--timeout-ms", "60000")
     assert theirs.stdout.split() == ["3", "4"]
     assert committed(talk, group) == {partition: 5}
     assert pk("console_consumer", *flags, "--until-end").split() == ["5", "6", "7", "8", "9"]
