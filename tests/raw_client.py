@@ -98,7 +98,7 @@ class RawClient:
     def read_frame(self) -> bytes:
         return self.read_bytes(struct.unpack(">i", self.read_bytes(4))[0])
 
-    def is_closed(self, *, within_s: float = 5.0) -> bool:
+    def is_closed(self, *, within_s: float = 60.0) -> bool:
         """Whether the broker closes the connection, without another answer."""
         self.sock.settimeout(within_s)
         try:
