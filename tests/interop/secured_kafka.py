@@ -5,10 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pkafka.clients.admin import Admin
+from pkafka.clients.errors import AuthenticationError
 from tests.certificates import Authority, Signed
 from tests.interop.kafka import KafkaBroker, running_kafka
 from tests.interop.side_by_side import pk
 from tests.sockets import free_port
+from tests.talk import wait_for
 
 PACKAGE: Final = "org.apache.kafka.common.security"
 PLAIN: Final = f"{PACKAGE}.plain.PlainLoginModule required"
@@ -57,6 +60,19 @@ def login(mechanism: str, user: str = "alice", password: str = QUOTED) -> dict[s
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
 
 
+def wait_for_login(keys: Mapping[str, object]) -> None:
+    """Wait until a broker knows a password: Apache Kafka hears of a new one by a note, after it has answered."""
+
+    def is_let_in() -> bool:
+        try:
+            with Admin(dict(keys)) as client:
+                return bool(client.describe_cluster().brokers)
+        except AuthenticationError:
+            return False
+
+    wait_for(is_let_in, what="the login")
+
+
 @contextlib.contextmanager
 def secured_kafka(
     directory: Path, *, overrides: Mapping[str, object] | None = None
@@ -73,6 +89,9 @@ def secured_kafka(
             server = ("--bootstrap-server", broker.bootstrap)
             pk("configs", *server, "--alter", "--user", "alice", "--add-config", credential)
         listeners = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+        sasl = {"bootstrap.servers": listeners["sasl_plaintext"], "security.protocol": "SASL_PLAINTEXT"}
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            wait_for_login({**sasl, **login(mechanism)})
         client = authority.signed("client")
         yield SecuredKafka(broker, authority, client, directory, {**listeners, "plaintext": broker.bootstrap})
 

@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pkafka.testing import Broker, running_broker
-from tests.interop.secured_kafka import OAUTHBEARER, PASSWORD, PLAIN, QUOTED, RENEWAL_MS, SCRAM
+from tests.interop.secured_kafka import (
+    OAUTHBEARER,
+    PASSWORD,
+    PLAIN,
+    QUOTED,
+    RENEWAL_MS,
+    SCRAM,
+    login,
+    wait_for_login,
+)
 from tests.interop.side_by_side import pk
 from tests.sockets import free_port
 
@@ -32,6 +41,9 @@ def secured_pkafka(
             server = ("--bootstrap-server", broker.bootstrap)
             pk("configs", *server, "--alter", "--user", "alice", "--add-config", credential)
         listeners = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+        sasl = {"bootstrap.servers": listeners["sasl_plaintext"], "security.protocol": "SASL_PLAINTEXT"}
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            wait_for_login({**sasl, **login(mechanism)})
         yield SecuredPkafka(broker, {**listeners, "plaintext": broker.bootstrap})
 
 
