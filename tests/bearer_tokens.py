@@ -149,7 +149,7 @@ def unsigned_tokens() -> dict[str, str]:
         "an end that is text": claims(exp="soon"),
         "an end that is true": claims(exp=True),
         "over": claims(iat=1, exp=now_s - 1),
-        "of the future": claims(iat=now_s + 60),
+        "of the future": claims(iat=now_s + 600, exp=now_s + 1_200),
         "not issued": claims(iat=None),
         "issued as text": claims(iat="now"),
         "over before it was issued": claims(iat=now_s + 0.5, exp=now_s + 0.4),

@@ -32,7 +32,7 @@ from pkafka.errors import PkafkaError
 from tests.connect_workers import JSON_WITHOUT_SCHEMAS
 
 Answer = Any
-_REFRESH_S = 20.0
+_REFRESH_S = 60.0
 
 
 class Stores(Protocol):

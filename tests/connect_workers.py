@@ -27,6 +27,11 @@ log4j.appender.stdout=org.apache.log4j.ConsoleAppender
 log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
 log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
+PATIENT: Final = {
+    "task.shutdown.graceful.timeout.ms": "60000",
+    "offset.flush.timeout.ms": "60000",
+}
+"""Settings of a worker whose stop has to store the offsets of its sources, however busy the machine is."""
 TEXT: Final = "org.apache.kafka.connect.storage.StringConverter"
 JSON_WITHOUT_SCHEMAS: Final = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",

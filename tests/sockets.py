@@ -15,7 +15,7 @@ _DRAWN: Final[set[int]] = set()
 
 
 def free_port() -> int:
-    """A port that no process listens on, and that the kernel gives to no connection.
+    """A port that no process listens on, that the kernel gives to no connection, and that no other test has drawn.
 
     Tests that run at the same time draw from thousands of ports, each process of pytest-xdist from its own: what one
     has drawn, and listens at later, no other takes. Listen on port 0 where that is possible.

@@ -41,7 +41,7 @@ def running_zookeeper(*, tick_time_ms: int = 500, host: Host | None = None) -> I
         with contextlib.ExitStack() as running:
             with host.entered() if host is not None else contextlib.nullcontext():
                 process, port = running.enter_context(
-                    running_server(directory, tick_time_ms=tick_time_ms, address=address)
+                    running_server(directory, tick_time_ms=tick_time_ms, timeout_s=120, address=address)
                 )
             yield ZooKeeper(f"{host.address if host else address}:{port}", port, process.pid)
     finally:

@@ -105,6 +105,10 @@ def test_it_stops_dies_and_starts_on_the_same_port(tmp_path: Path) -> None:
         assert broker.bootstrap == address
         assert broker.pid != first
         broker.kill()
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(
+                (broker.host, broker.port)
+            )  # so the kernel does not choose it for another process either
         broker.start()
         assert broker.stop() == 0
         broker.kill()  # of one that is stopped: nothing happens

@@ -72,7 +72,9 @@ class Ids:
 
 def prepare(system: System) -> None:
     """Make the other topic, and begin a transaction with partitions of both."""
-    topics = [CreatableTopic(name=HIDDEN, num_partitions=1, replication_factor=1)]
+    # Its records are of long ago: each broker would delete them at a moment of its own.
+    forever = CreatableTopicConfig(name="retention.ms", value="-1")
+    topics = [CreatableTopic(name=HIDDEN, num_partitions=1, replication_factor=1, configs=[forever])]
     ask(system, CreateTopicsRequest(topics=topics, timeout_ms=10_000), 5)
     wait_for(lambda: not _first_error(ask(system, _produce_to(HIDDEN), 8)))
     find = FindCoordinatorRequest(key_type=1, key=OPEN_ID)

@@ -51,8 +51,8 @@ def copy(producer: Producer, consumer: Consumer, target: str, messages: list[Mes
             raise KafkaException(error)
         producer.produce(target, message.value(), message.key(), partition=message.partition() or 0)
     positions = consumer.position(consumer.assignment())
-    producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 30)
-    producer.commit_transaction(30)
+    producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 60)
+    producer.commit_transaction(60)
 
 
 def is_at_end(consumer: Consumer) -> bool:
@@ -60,11 +60,11 @@ def is_at_end(consumer: Consumer) -> bool:
     if not places:
         return False
     for place in places:
-        end = consumer.get_watermark_offsets(TopicPartition(place.topic, place.partition), timeout=10)
+        end = consumer.get_watermark_offsets(TopicPartition(place.topic, place.partition), timeout=60)
         if end is None:
             return False
         # Before its first record the position of a consumer is not known; the committed one is.
-        offset = place.offset if place.offset >= 0 else consumer.committed([place], timeout=10)[0].offset
+        offset = place.offset if place.offset >= 0 else consumer.committed([place], timeout=60)[0].offset
         if offset < end[1]:
             return False
     return True

@@ -29,7 +29,7 @@ def played(worker: ConnectWorker, topic: str, bootstrap: str) -> list[tuple[int,
             worker.rest.wait_until(_filled(connector, values), state, *tasks)
         if step.then is not None:
             path, wanted = _filled(step.then[0], values), _filled(step.then[1], values)
-            wait_for(partial(_answers, worker, path, wanted), timeout_s=30)
+            wait_for(partial(_answers, worker, path, wanted), timeout_s=60)
     return answers
 
 

@@ -14,7 +14,7 @@ from pkafka.testing import running_broker
 from tests.acl_rules import ANONYMOUS, AUTHORIZER
 from tests.certificates import Authority
 from tests.interop.kafka import running_kafka
-from tests.interop.secured_kafka import OAUTHBEARER, PLAIN, SCRAM
+from tests.interop.secured_kafka import OAUTHBEARER, PLAIN, SCRAM, wait_for_login
 from tests.interop.side_by_side import pk
 from tests.sockets import free_port
 
@@ -123,7 +123,10 @@ def _ports() -> dict[str, int]:
 
 def _doors(bootstrap: str, ports: Mapping[str, int], files: Path) -> Doors:
     _let_in(bootstrap)
-    return Doors(bootstrap, {name: f"127.0.0.1:{port}" for name, port in ports.items()}, files)
+    doors = Doors(bootstrap, {name: f"127.0.0.1:{port}" for name, port in ports.items()}, files)
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+        wait_for_login(doors.java(Way("sasl_plaintext", mechanism)))
+    return doors
 
 
 def _certificates(directory: Path) -> Path:

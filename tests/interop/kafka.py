@@ -388,7 +388,9 @@ class KafkaBroker:
     def wait(self) -> int:
         """Wait for an end that something else brings about, and return the exit code."""
         assert self._process is not None
-        return self._process.wait(STOP_TIMEOUT_S)
+        code = self._process.wait(STOP_TIMEOUT_S)
+        self._hold_port()
+        return code
 
     def kill(self) -> None:
         """kill -9."""
@@ -436,7 +438,7 @@ def running_kafka(
     class_path = jars("kafka")
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        with running_server(directory, jars=Path(class_path).parent) as (_process, port):
+        with running_server(directory, jars=Path(class_path).parent, timeout_s=START_TIMEOUT_S) as (_, port):
             broker = KafkaBroker(
                 class_path,
                 f"127.0.0.1:{port}",

@@ -19,7 +19,7 @@ from tests.interop.kafka import JAVA_SOURCES, PREPARING_TIMEOUT_S, jars, java_pr
 from tests.sockets import free_port
 
 START_TIMEOUT_S: Final = 180.0
-STOP_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 60.0
 CLUSTER_ID: Final = urlsafe_b64encode(b"oracle of pkafka").decode().rstrip("=")
 """Of every cluster here: a random one may begin with a dash, and the tool takes that for a flag."""
 _SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

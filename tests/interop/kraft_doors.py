@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tests.certificates import Authority
 from tests.interop.kraft import SETTINGS, KraftBroker, running_kraft
-from tests.interop.secured_kafka import OAUTHBEARER, PLAIN, SCRAM
+from tests.interop.secured_kafka import OAUTHBEARER, PLAIN, SCRAM, wait_for_login
 from tests.interop.side_by_side import pk
 from tests.sockets import free_port
 
@@ -76,4 +76,7 @@ def kraft_doors(directory: Path) -> Iterator[KraftDoors]:
                 credential = f"{mechanism}=[iterations=4096,password=of-{user}]"
                 words = ("--alter", "--user", user, "--add-config", credential)
                 pk("configs", "--bootstrap-server", broker.bootstrap, *words)
-        yield KraftDoors(broker, address, directory / "ca.pem")
+        doors = KraftDoors(broker, address, directory / "ca.pem")
+        # The controller answers before the broker has read of it; the last comes last.
+        wait_for_login({"bootstrap.servers": address, **doors.keys(USERS[-1])})
+        yield doors

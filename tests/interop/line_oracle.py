@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 SOURCES: Final = Path(__file__).parent / "java"
-END_TIMEOUT_S: Final = 30
+END_TIMEOUT_S: Final = 60
 
 
 class LineOracle:

@@ -68,17 +68,22 @@ def wait_for_user(address: str, mechanism: str, user: str = "alice", password: s
         mechanism: one of SCRAM.
         user, password: as in a JAAS text.
     """
-    keys = {"bootstrap.servers": address, "security.protocol": "SASL_PLAINTEXT"}
+    at = {"bootstrap.servers": address, "security.protocol": "SASL_PLAINTEXT"}
+    wait_for_login({**at, **login(mechanism, user, password)})
 
-    def is_known() -> bool:
+
+def wait_for_login(keys: Mapping[str, object]) -> None:
+    """Wait until a broker knows a password: Apache Kafka hears of a new one by a note, after it has answered."""
+
+    def is_let_in() -> bool:
         try:
-            with Admin({**keys, **login(mechanism, user, password)}) as admin:
+            with Admin(dict(keys)) as admin:
                 return bool(admin.describe_cluster().brokers)
         except AuthenticationError:
             return False
 
     # Several times: each connection may come to another worker.
-    wait_for(lambda: all(is_known() for _ in range(4)), timeout_s=60, what=f"{user} by {mechanism}")
+    wait_for(lambda: all(is_let_in() for _ in range(4)), what="the login")
 
 
 @contextlib.contextmanager

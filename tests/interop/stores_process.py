@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.interop.kafka import JAVA_SOURCES, java_program
 
-_END_TIMEOUT_S: Final = 30
+_END_TIMEOUT_S: Final = 60
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pkafka.security.acl import Acl, AclFilter, EntryFilter, PatternFilter
 from tests.forked_commands import commands
 from tests.interop.conftest import SYSTEMS, JavaTool, System
 from tests.interop.guarded import guarded_systems
+from tests.talk import wait_for
 
 TOOL: Final = "kafka.admin.AclCommand"
 ALICE: Final = ("--allow-principal", "User:alice")
@@ -186,9 +187,15 @@ def test_rules_are_written_before_a_broker_runs(guarded: list[System], java_tool
     zookeeper = guarded[0].zookeeper.partition("/")[0]  # type: ignore[attr-defined]
     where = ["--authorizer-properties", f"zookeeper.connect={zookeeper}/kafka"]
     words = [*ALICE, "--operation", "Read", "--topic", "early", "--topic", "earlier"]
+
+    def heard_of() -> int:
+        """How many of these rules the broker acts by, which runs already and hears of them by notes."""
+        return sum(acl.pattern.name in ("early", "earlier") for acl in rules_of(guarded[0]))
+
     try:
         theirs, found = None, ours([*where, "--add", *words])
         assert found.returncode == 0, found
+        wait_for(lambda: heard_of() == 2, what="the rules at the broker")
         theirs = java_tool(TOOL, *where, "--list", "--topic", "early", alone=True)
         assert lines(theirs) == lines(ours([*where, "--list", "--topic", "early"]))
         assert "principal=User:alice" in theirs.stdout
@@ -197,3 +204,5 @@ def test_rules_are_written_before_a_broker_runs(guarded: list[System], java_tool
         assert "early" not in ours([*where, "--list"]).stdout
     finally:
         ours([*where, "--remove", *words, "--force"])
+    # Other tests compare all rules of both brokers.
+    wait_for(lambda: heard_of() == 0, what="the end of the rules at the broker")

@@ -108,6 +108,7 @@ def test_members_are_sent_away(talk: Talk, system: System, topic: str) -> None:
         outcomes = admin.remove_members(group, ["one", "two"], reason="a test")
         assert outcomes["one"] is None
         assert code_of(outcomes["two"]) is ErrorCode.UNKNOWN_MEMBER_ID
-    with member(system.bootstrap, group, topic) as member_id:
-        assert admin.remove_members(group) == {member_id: None}
+    # Another group: where the static member found out before it ended, it has joined its own again, and stays there.
+    with member(system.bootstrap, f"{group}-2", topic) as member_id:
+        assert admin.remove_members(f"{group}-2") == {member_id: None}
     assert admin.remove_members(f"{group}-unknown") == {}

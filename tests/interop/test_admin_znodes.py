@@ -32,7 +32,7 @@ def cluster(
         "auto.leader.rebalance.enable": "false",
         "offsets.topic.replication.factor": 1,
         "inter.broker.protocol.version": "3.9",
-        "zookeeper.session.timeout.ms": 6000,
+        "zookeeper.session.timeout.ms": 10_000,  # the longest here: who loses its session leads nothing any more
     }
     directory = tmp_path_factory.mktemp(request.param)
     with Cluster(directory, zookeeper.connect, overrides=settings, kinds=request.param[0] * 2) as started:

@@ -51,7 +51,8 @@ class Members:
             "group.id": self._topic,
             "client.id": name,
             "heartbeat.interval.ms": 200,
-            "session.timeout.ms": 6_000,
+            # Longer than any pause of a busy machine: a member that is given up loses what the sticky ones keep.
+            "session.timeout.ms": 60_000,
             **{key.replace("_", "."): value for key, value in self._keys.items()},
         }
         consumer = self._stack.enter_context(Consumer(properties))
@@ -135,7 +136,8 @@ def test_a_member_of_kafkas_own_client_gets_its_part(
         members.join("b")
         before = members.settled(is_even)
         full = f"org.apache.kafka.clients.consumer.{strategy}"
-        java = java_member(kafka_classpath, system, topic, topic, **{"--assignment-strategy": full})
+        more = {"--assignment-strategy": full, "--session-timeout": "60000"}
+        java = java_member(kafka_classpath, system, topic, topic, **more)
         try:
             owned = members.settled(
                 lambda owned: bool(java.owned) and is_even(owned), lambda: len(java.owned)

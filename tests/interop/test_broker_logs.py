@@ -31,6 +31,11 @@ _SAME_LINES = re.compile(
     r"|Sending (become-leader )?(LeaderAndIsr|StopReplica) request"
 )
 
+WANTED = {
+    *("API_VERSIONS", "METADATA", "CREATE_TOPICS", "DELETE_TOPICS", "DESCRIBE_CONFIGS"),
+    *("INCREMENTAL_ALTER_CONFIGS", "PRODUCE", "INIT_PRODUCER_ID", "FETCH", "LIST_OFFSETS"),
+    *("FIND_COORDINATOR", "JOIN_GROUP", "SYNC_GROUP", "LEAVE_GROUP", "OFFSET_FETCH", "OFFSET_COMMIT"),
+}
 _NOT_COMPARED = {
     # What Kafka's broker asks itself travels between the processes of a pkafka without requests.
     *("UPDATE_METADATA", "LEADER_AND_ISR", "STOP_REPLICA", "ALLOCATE_PRODUCER_IDS"),
@@ -56,6 +61,10 @@ class Logged:
             changed = re.compile(rf"\[(\d+)\] log level of {re.escape(logger)}: {level} ")
             wait_for(lambda: {int(match[1]) for match in self.lines(changed)} == processes)
 
+    def begin_anew(self) -> None:
+        """Look only at what is written from now on."""
+        self._begin = self._system.log_file.stat().st_size
+
     def lines(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
         text = self._system.log_file.read_bytes()[self._begin :].decode()
         return [match for line in text.splitlines() if (match := pattern.search(line))]
@@ -77,6 +86,15 @@ def both(kafka: System | None, pkafka: System | None) -> Iterator[list[Logged]]:
             logged.set_level(CHANGES, "WARN")
 
 
+def requests(logged: Logged) -> dict[str, Any]:
+    """The first document of each API."""
+    by_name: dict[str, Any] = {}
+    for match in logged.lines(_COMPLETED):
+        document = json.loads(match[2])
+        by_name.setdefault(document["requestHeader"]["requestApiKeyName"], document)
+    return {name: document for name, document in by_name.items() if name not in _NOT_COMPARED}
+
+
 def shape(value: Any) -> Any:
     """The names in a document and the kinds of their values."""
     if isinstance(value, dict):
@@ -86,48 +104,41 @@ def shape(value: Any) -> Any:
     return type(value).__name__
 
 
-def work_in_a_group(bootstrap: str, topic: str) -> None:
+def work_in_a_group(bootstrap: str, topic: str, records: int = 1) -> None:
+    """Send a record, and read as many as there are then."""
     config = {"bootstrap.servers": bootstrap, "client.id": "me", "auto.offset.reset": "earliest"}
     with Producer(config) as producer:
         producer.send(topic, value=b"c").result(30)
     with Consumer({**config, "group.id": topic, "enable.auto.commit": "false"}) as consumer:
         consumer.subscribe([topic])
         read: list[object] = []
-        while len(read) < 3:
+        while len(read) < records:
             read += consumer.poll(1_000)
         consumer.commit_sync()
 
 
 def test_requests_are_written_as_kafka_writes_them(both: list[Logged], topic: str) -> None:
-    documents = []
     for logged in both:
+        # Whether an internal topic is there already when it is first asked for depends on the tests before.
+        with talking(logged.bootstrap) as talk:
+            talk.create(f"{topic}-before")
+        work_in_a_group(logged.bootstrap, f"{topic}-before")
+        logged.begin_anew()
         logged.set_level(REQUESTS, "DEBUG")
         with talking(logged.bootstrap) as talk:
             talk.create(topic, partitions=1, retention_ms=9)
             talk.send(topic, b"a", b"b")
             talk.read(topic)
             talk.ends(topic)
-            work_in_a_group(logged.bootstrap, topic)
+            work_in_a_group(logged.bootstrap, topic, records=3)
             talk.described(ResourceType.TOPIC, topic)
             talk.alter(ConfigResource(ResourceType.TOPIC, topic), {"retention.ms": "7"})
             talk.delete(topic)
         logged.wait_for_line(_COMPLETED, "DELETE_TOPICS")
-        by_name: dict[str, Any] = {}
-        for match in logged.lines(_COMPLETED):
-            document = json.loads(match[2])
-            by_name.setdefault(document["requestHeader"]["requestApiKeyName"], document)
-        documents.append({name: document for name, document in by_name.items() if name not in _NOT_COMPARED})
+        # Each thread of Apache Kafka writes of a request after its client has the answer, be that the last request.
+        wait_for(lambda: requests(logged).keys() >= WANTED, what=f"a line of each API by {logged.bootstrap}")  # noqa: B023
+    documents = [requests(logged) for logged in both]
     of_kafka, of_pkafka = documents
-    wanted = {
-        "API_VERSIONS",
-        "CREATE_TOPICS",
-        "PRODUCE",
-        "FETCH",
-        "INIT_PRODUCER_ID",
-        "JOIN_GROUP",
-        "OFFSET_COMMIT",
-    }
-    assert wanted <= of_kafka.keys()
     assert of_kafka.keys() == of_pkafka.keys()
     for name, document in of_kafka.items():
         if name == "INCREMENTAL_ALTER_CONFIGS":
@@ -181,13 +192,24 @@ def test_every_deprecated_version_is_known(kafka_classpath: str, tmp_path: Path)
     assert ours == theirs
 
 
+def come_and_go(logged: Logged, topic: str) -> None:
+    """Make a topic, delete it, and wait until the controller has forgotten all of it."""
+    logged.talk.create(topic, partitions=2)
+    logged.talk.delete(topic)
+    for partition in range(2):
+        end = f"{topic}-{partition} from ReplicaDeletionSuccessful to NonExistentReplica"
+        logged.wait_for_line(_CHANGED, end)
+
+
 def test_changes_of_states_are_written_in_kafkas_words(both: list[Logged], topic: str) -> None:
     texts = []
     for logged in both:
         logged.set_level(CHANGES, "TRACE")
-        logged.talk.create(topic, partitions=2)
-        logged.talk.delete(topic)
-        logged.wait_for_line(_CHANGED, f"{topic}-1 from ReplicaDeletionSuccessful to NonExistentReplica")
+        # A topic of another test may still be on its way out, which its client did not wait for: one topic ends after
+        # the other.
+        come_and_go(logged, f"{topic}-before")
+        logged.begin_anew()
+        come_and_go(logged, topic)
         said = [
             f"{match[1]} [{match[2]}] {match[3]}"
             for match in logged.lines(_CHANGED)

@@ -80,7 +80,7 @@ def groups_of_pkafka(directory: Path) -> Mapping[str, float]:
         use_groups(broker.bootstrap)
         found = re.search(r"Metrics on (http://\S+)", broker.log_file.read_text())
         assert found is not None
-        with urllib.request.urlopen(found[1], timeout=10) as answer:
+        with urllib.request.urlopen(found[1], timeout=60) as answer:
             page = answer.read().decode()
     rows = re.findall(
         r"^(kafka_(?:server_group_coordinator|coordinator_group)_\S+) (\S+)$", page, re.MULTILINE

@@ -28,12 +28,13 @@ from confluent_kafka.admin import (
 from tests.interop.conftest import System
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+TIMEOUT_S = 60
 
 
 def result(futures: dict[Any, Future[Any]]) -> Any:
     """The outcome of the only request of an admin call."""
     (future,) = futures.values()
-    return future.result(timeout=20)
+    return future.result(timeout=TIMEOUT_S)
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def consume(system: System, topic: str, count: int, *, offset: int = OFFSET_BEGI
     try:
         consumer.assign([TopicPartition(topic, 0, offset)])
         messages: list[Message] = []
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + TIMEOUT_S
         while len(messages) < count and time.monotonic() < deadline:
             messages += consumer.consume(count - len(messages), timeout=1.0)
         return messages
@@ -82,7 +83,7 @@ def test_records_there_and_back(
             headers=[("number", b"%d" % number), ("null", None)],
             on_delivery=on_delivery,
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     assert [ack.offset() for ack in acks] == list(range(1_000))
 
     messages = consume(system, topic, 1_000)
@@ -107,7 +108,7 @@ def test_a_record_too_large_is_refused_and_the_next_taken(
             partition=0,
             on_delivery=lambda error, _message: outcomes.append(error.name() if error else None),
         )
-        producer.flush(20)
+        producer.flush(TIMEOUT_S)
     assert outcomes == ["MSG_SIZE_TOO_LARGE", None]
 
 
@@ -116,7 +117,7 @@ def test_acks_of_every_kind(system: System, admin: AdminClient, topic: str) -> N
     for acks in ("0", "1", "all"):
         producer = Producer({"bootstrap.servers": system.bootstrap, "acks": acks})
         producer.produce(topic, acks.encode(), partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(TIMEOUT_S) == 0
     assert [message.value() for message in consume(system, topic, 3)] == [b"0", b"1", b"all"]
 
 
@@ -125,7 +126,7 @@ def test_topics_and_configs_by_the_admin_client(system: System, admin: AdminClie
     with pytest.raises(KafkaException, match="already exists"):
         result(admin.create_topics([NewTopic(topic, 2, 1)]))
     result(admin.create_partitions([NewPartitions(topic, 3)]))
-    described = admin.list_topics(topic, timeout=20).topics[topic]
+    described = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
     assert sorted(described.partitions) == [0, 1, 2]
     assert {partition.leader for partition in described.partitions.values()} == {0}
 
@@ -138,7 +139,7 @@ def test_topics_and_configs_by_the_admin_client(system: System, admin: AdminClie
     configs = result(admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]))
     assert configs["retention.ms"].value == "5000"
     assert configs["cleanup.policy"].value == "delete"
-    cluster = admin.describe_cluster().result(timeout=20)
+    cluster = admin.describe_cluster().result(timeout=TIMEOUT_S)
     assert [node.id for node in cluster.nodes] == [0]
     result(admin.delete_topics([topic]))
 
@@ -148,7 +149,7 @@ def test_offsets_and_deletion_of_records(system: System, admin: AdminClient, top
     producer = Producer({"bootstrap.servers": system.bootstrap})
     for number in range(20):
         producer.produce(topic, b"%d" % number, partition=0)
-    producer.flush(20)
+    producer.flush(TIMEOUT_S)
     partition = TopicPartition(topic, 0)
     assert result(admin.list_offsets({partition: OffsetSpec.latest()})).offset == 20
     deleted = result(admin.delete_records([TopicPartition(topic, 0, 15)]))
@@ -156,7 +157,7 @@ def test_offsets_and_deletion_of_records(system: System, admin: AdminClient, top
     assert result(admin.list_offsets({partition: OffsetSpec.earliest()})).offset == 15
     consumer = Consumer({"bootstrap.servers": system.bootstrap, "group.id": "unused"})
     try:
-        assert consumer.get_watermark_offsets(partition, timeout=20) == (15, 20)
+        assert consumer.get_watermark_offsets(partition, timeout=TIMEOUT_S) == (15, 20)
     finally:
         consumer.close()
     # An offset that is gone sends the consumer to the beginning of what is left.
@@ -166,5 +167,5 @@ def test_offsets_and_deletion_of_records(system: System, admin: AdminClient, top
 def test_a_topic_is_made_by_being_produced_to(system: System, topic: str) -> None:
     producer = Producer({"bootstrap.servers": system.bootstrap})
     producer.produce(topic, b"first")
-    assert producer.flush(20) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     assert [message.value() for message in consume(system, topic, 1)] == [b"first"]

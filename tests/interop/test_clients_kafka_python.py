@@ -8,6 +8,8 @@ from kafka.consumer.fetcher import ConsumerRecord
 
 from tests.interop.conftest import System
 
+TIMEOUT_S = 60
+
 
 @pytest.mark.usefixtures("sockets_of_kafka_python")
 @pytest.mark.parametrize("idempotent", [False, True])
@@ -32,16 +34,16 @@ def test_records_there_and_back(system: System, topic: str, codec: str, idempote
             )
             for number in range(300)
         ]
-        assert [future.get(timeout=20).offset for future in futures] == list(range(300))
+        assert [future.get(timeout=TIMEOUT_S).offset for future in futures] == list(range(300))
     finally:
-        producer.close(timeout=20)
+        producer.close(timeout=TIMEOUT_S)
 
     partition = TopicPartition(topic, 0)
     consumer = KafkaConsumer(bootstrap_servers=system.bootstrap, auto_offset_reset="earliest")
     try:
         consumer.assign([partition])
         records: list[ConsumerRecord] = []
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + TIMEOUT_S
         while len(records) < 300 and time.monotonic() < deadline:
             records += consumer.poll(timeout_ms=1_000).get(partition, [])
         assert [record.offset for record in records] == list(range(300))

@@ -12,8 +12,11 @@ pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="no kcat: s
 
 
 def kcat(system: System, *arguments: str, stdin: str = "") -> str:
-    command = ["kcat", "-b", system.bootstrap, *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=30, check=True).stdout
+    # By itself it gives up where metadata or an offset take more than five seconds.
+    command = ["kcat", "-b", system.bootstrap, "-m", "60", *arguments]
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, timeout=100, check=True
+    ).stdout
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])

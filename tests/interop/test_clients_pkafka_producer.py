@@ -75,6 +75,8 @@ def test_every_acks_delivers(system: System, talk: Talk, topic: str, acks: str) 
         producer.flush(30)
     offsets = [each.result(0).offset for each in futures]
     assert offsets == ([-1] * 300 if acks == "0" else list(range(300)))
+    # Without acks nobody tells when the last of them has arrived.
+    wait_for(lambda: talk.ends(topic)[1] == 300, what="all records")
     assert [each.value for each in talk.read(topic)] == [b"%d" % number for number in range(300)]
 
 
@@ -175,14 +177,15 @@ def test_records_of_one_key_share_a_partition_and_others_are_spread(
 
 def test_what_cannot_work_fails_in_time(system: System, talk: Talk, topic: str) -> None:
     talk.create(topic, partitions=2)
-    begun = time.monotonic()
-    with made(system, max_block_ms=500) as producer:
-        failure = producer.send("no/topic", b"x").exception(10)
+    with made(system) as producer:
+        failure = producer.send("no/topic", b"x").exception(60)
         assert isinstance(failure, ApiError)
         assert failure.code is ErrorCode.INVALID_TOPIC_EXCEPTION
-        assert isinstance(producer.send(topic, b"x", partition=2).exception(10), ClientTimeoutError)
-        assert isinstance(producer.send(topic, b"x", partition=1).exception(10), type(None))
-    assert time.monotonic() - begun < 20
+        assert isinstance(producer.send(topic, b"x", partition=1).exception(60), type(None))
+    with made(system, max_block_ms=500) as producer:
+        begun = time.monotonic()
+        assert isinstance(producer.send(topic, b"x", partition=2).exception(0), ClientTimeoutError)
+        assert time.monotonic() - begun < 50  # by itself it waits for a minute
 
 
 @pytest.fixture(params=EITHER)
@@ -251,23 +254,24 @@ def test_a_broker_that_is_gone_is_told_of_within_the_time_outs(
         "buffer.memory": 3_000,
         "max.block.ms": 300,
         "request.timeout.ms": 500,
-        "delivery.timeout.ms": 2_000,
+        # Longer than a busy machine pauses: until then what waits takes the memory.
+        "delivery.timeout.ms": 7_000,
     }
     producer = Producer(keys)
-    assert producer.send(topic, b"x").result(30).offset == 0
+    # It knows the topic, and is connected: on a busy machine that may take longer than it waits for once.
+    wait_for(lambda: producer.send(topic, b"x").exception(60) is None, what="a first record")
     end()
     begun = time.monotonic()
     waiting = [producer.send(topic, bytes(900)) for _ in range(3)]
     full = producer.send(topic, bytes(900))
     assert isinstance(full.exception(0), ClientTimeoutError)
-    assert time.monotonic() - begun < 2
-    assert all(isinstance(each.exception(20), Exception) for each in waiting)
+    assert all(isinstance(each.exception(60), Exception) for each in waiting)
     unknown = producer.send("another", b"x")
     assert "Topic another not present in metadata after 300 ms." in str(unknown.exception(0))
     left = producer.send(topic, b"y")
     producer.close(0.1)
-    assert isinstance(left.exception(1), ClosedError)
-    assert time.monotonic() - begun < 20
+    assert isinstance(left.exception(60), ClosedError)
+    assert time.monotonic() - begun < 60  # by itself it tries for two minutes
 
 
 def test_values_keys_and_mistakes_are_as_with_kafkas_own_producer(
@@ -289,7 +293,7 @@ def test_values_keys_and_mistakes_are_as_with_kafkas_own_producer(
             topic,
         ],
         stdout=subprocess.PIPE,
-        timeout=60,
+        timeout=100,
         check=True,
     )
     expected = done.stdout.decode().splitlines()
@@ -327,9 +331,19 @@ def _hashes() -> Iterator[str]:
         yield f"hash {key} {partition_of_key(key.encode(), 2**31)}"
 
 
+def _knows(producer: Producer, topic: str) -> bool:
+    """Whether a producer knows a topic; what it says of a send is then what it says of the record."""
+    try:
+        producer.partitions_for(topic)
+    except ClientTimeoutError:
+        return False
+    return True
+
+
 def _mistakes(bootstrap: str, topic: str) -> Iterator[str]:
-    keys = {"max.block.ms": 1_500, "max.request.size": 1_000, "buffer.memory": 900, "batch.size": 100}
-    producer = Producer({"bootstrap.servers": bootstrap, **keys})
+    keys = {"max.request.size": 1_000, "buffer.memory": 900, "batch.size": 100}
+    producer = Producer({"bootstrap.servers": bootstrap, "max.block.ms": 1_500, **keys})
+    wait_for(lambda: _knows(producer, topic), what="the topic")
     for future in (
         producer.send(topic, bytes(2_000), bytes(3)),
         producer.send(topic, bytes(870)),
@@ -338,7 +352,8 @@ def _mistakes(bootstrap: str, topic: str) -> Iterator[str]:
         failure = future.exception(0)
         name = failure.code.java_name if isinstance(failure, ApiError) else "TimeoutException"
         yield f"{name} {failure}"
-    failure = producer.send("no/topic", b"x").exception(0)
+    with Producer({"bootstrap.servers": bootstrap, **keys}) as patient:
+        failure = patient.send("no/topic", b"x").exception(0)
     assert isinstance(failure, ApiError)
     yield f"{failure.code.java_name} {failure}"
     producer.close()

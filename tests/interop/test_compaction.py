@@ -123,7 +123,8 @@ def aborted_in(directory: Path) -> list[tuple[str, list[AbortedTransaction]]]:
 
 
 def cleaned_up_to(broker: Either) -> int:
-    lines = (broker.log_dir / "cleaner-offset-checkpoint").read_text().splitlines()
+    checkpoint = broker.log_dir / "cleaner-offset-checkpoint"
+    lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
     found = [int(line.split()[2]) for line in lines if line.startswith(f"{TOPIC} 0 ")]
     return found[0] if found else -1
 
@@ -292,7 +293,9 @@ def test_a_log_that_kafka_filled_is_compacted_alike(pair: Pair) -> None:
     """Not made by pkafka's storage: the same requests to both, with small batches that roll by size."""
     for broker in pair.both:
         broker.start()
-    pair.each(lambda talk: talk.create(TOPIC, **CONFIGS))
+    # Tombstones stay: when their time is over in the middle, it depends on the rounds of each which of them have gone.
+    lasting = {**CONFIGS, "delete_retention_ms": 24 * 60 * 60 * 1000}
+    pair.each(lambda talk: talk.create(TOPIC, **lasting))
     now_ms = time.time_ns() // 1_000_000
     rng = random.Random(3)
     batches = []

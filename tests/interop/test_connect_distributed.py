@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.connect_workers import (
+    PATIENT,
     ConnectWorker,
     cluster_settings,
     java_command,
@@ -25,7 +26,8 @@ class Cluster:
 
     def __init__(self, directory: Path, bootstrap: str, name: str) -> None:
         directory.mkdir(exist_ok=True)
-        settings = cluster_settings(name)
+        # A member that is given up stops and starts what it runs, and repeats records.
+        settings = {**cluster_settings(name), **PATIENT, "session.timeout.ms": "30000"}
         self.java = ConnectWorker(
             java_command(directory, "Distributed"), directory / "java", bootstrap, settings
         )
@@ -139,7 +141,7 @@ def test_both_share_the_work(
         wait_for(partial(all_run, worker, names), timeout_s=30)
     leader.kill()
     left = "ours" if first == "java" else "java"
-    wait_for(lambda: cluster.owners(other, *names) == {left} and all_run(other, names), timeout_s=60)
+    wait_for(lambda: cluster.owners(other, *names) == {left} and all_run(other, names), timeout_s=120)
 
 
 def test_either_goes_on_where_the_other_has_stopped(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.connect_workers import ConnectWorker, connector_file, java_command, standalone
+from tests.connect_workers import PATIENT, ConnectWorker, connector_file, java_command, standalone
 from tests.interop.conftest import System
 from tests.interop.connect_replay import played, step_differences
 from tests.interop.connect_session import SESSION
@@ -16,7 +16,7 @@ from tests.talk import talking, wait_for
 @pytest.fixture
 def java(pkafka: System | None, tmp_path: Path) -> Iterator[ConnectWorker]:
     assert pkafka is not None
-    worker = ConnectWorker(java_command(tmp_path), tmp_path / "java", pkafka.bootstrap)
+    worker = ConnectWorker(java_command(tmp_path), tmp_path / "java", pkafka.bootstrap, PATIENT)
     yield worker
     worker.close()
 
@@ -54,14 +54,14 @@ def test_either_worker_goes_on_where_the_other_has_stopped(
             "value.converter": "org.apache.kafka.connect.storage.StringConverter",
         },
     )
-    settings = {"offset.storage.file.filename": str(java.offsets)}
+    settings = {**PATIENT, "offset.storage.file.filename": str(java.offsets)}
     with standalone(tmp_path / "ours", pkafka.bootstrap, settings, starts=False) as ours:
         sent = []
         for number, worker in enumerate((ours, java, ours)):
             sent += [f"{number}-{each}" for each in range(3)]
             lines.write_text("".join(f"{each}\n" for each in sent))
             worker.start(source)
-            wait_for(partial(_has, pkafka, topic, list(sent)), timeout_s=30)
+            wait_for(partial(_has, pkafka, topic, list(sent)), timeout_s=60)
             # The file keeps what is stored at the end.
             worker.stop()
     assert _values(pkafka, topic) == sent

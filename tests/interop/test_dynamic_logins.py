@@ -12,7 +12,7 @@ from pkafka.clients.errors import AuthenticationError
 from tests.interop.secured_kafka import PLAIN, SCRAM, SecuredKafka, login, secured_kafka
 from tests.interop.secured_pkafka import SecuredPkafka, secured_pkafka
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 OWN: Final = "listener.name.sasl_plaintext."
 ENCODER: Final = {"password.encoder.secret": "of-the-tests"}

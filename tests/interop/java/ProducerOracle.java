@@ -56,7 +56,10 @@ public final class ProducerOracle {
             refuse(producer, new ProducerRecord<>(args[1], new byte[3], new byte[2000]));
             refuse(producer, new ProducerRecord<>(args[1], null, new byte[870]));
             refuse(producer, new ProducerRecord<>(args[1], 7, null, new byte[1]));
-            refuse(producer, new ProducerRecord<>("no/topic", new byte[1]));
+            config.put("max.block.ms", 60_000);
+            try (KafkaProducer<byte[], byte[]> patient = new KafkaProducer<>(config, bytes, bytes)) {
+                refuse(patient, new ProducerRecord<>("no/topic", new byte[1]));
+            }
             producer.close();
             try {
                 producer.send(new ProducerRecord<>(args[1], new byte[1]));
