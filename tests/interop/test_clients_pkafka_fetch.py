@@ -200,7 +200,7 @@ def test_a_reader_of_committed_records_sees_no_aborted_ones(system: System, talk
             else:
                 producer.abort_transaction(30)
                 aborted |= values
-    opened: list[int] = []
+    opened: list[int | None] = []
     producers[0].begin_transaction()
     producers[0].produce(topic, b"open", on_delivery=lambda _error, message: opened.append(message.offset()))
     producers[0].flush(30)
