@@ -100,7 +100,7 @@ def _wait_for_copies(cluster: Cluster, copiers: Sequence[JavaProgram], *, timeou
         name = f"copier-{number}"
         # A commit is answered before its markers are written.
         wait_for(
-            lambda: state_of(cluster, name) in ("CompleteCommit", "CompleteAbort"),  # noqa: B023
+            lambda: state_of(cluster, name) in ("Empty", "CompleteCommit", "CompleteAbort"),  # noqa: B023
             timeout_s=60,
             what=f"the end of {name}",
         )

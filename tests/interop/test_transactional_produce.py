@@ -32,11 +32,14 @@ class Writer(Script):
     """A script that also produces, to a topic of its own."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
-        with talking(
-            bootstrap
-        ) as talk:  # first: a connection that is open already would be left when this fails
-            talk.create(topic, 3, retention_ms=-1)
+        # First: a connection that is open already would be left when this fails.
+        _create(bootstrap, topic)
         super().__init__(bootstrap)
+        self.topic = topic
+
+    def move(self, topic: str) -> None:
+        """Produce to another topic, which is new, from now on."""
+        _create(self.bootstrap, topic)
         self.topic = topic
 
     def write(
@@ -99,6 +102,11 @@ class Writer(Script):
         """Remember where the partitions end."""
         with talking(self.bootstrap) as talk:
             self.note([talk.ends(self.topic, partition) for partition in range(3)])
+
+
+def _create(bootstrap: str, topic: str) -> None:
+    with talking(bootstrap) as talk:
+        talk.create(topic, 3, retention_ms=-1)
 
 
 def batch(producer: Identity, sequence: int, *, count: int = 1, transactional: bool = True) -> bytes:
@@ -238,7 +246,11 @@ def fenced_and_late(writer: Writer, name: str) -> None:
         return producer
 
     # Their time is over when the others have had their turn: it has to be enough for a first record on a busy machine.
+    # When each of them gets its markers nobody knows, so they have a topic that nobody else writes to meanwhile.
+    here = writer.topic
+    writer.move(f"{here}-late")
     late = {version: begun("time", version, 8_000) for version in VERSIONS}
+    writer.topic = here
     for version in VERSIONS:
         for how in ("successor", "bump", "commit", "abort"):
             tid = f"{name}-{version}-{how}"
@@ -251,10 +263,12 @@ def fenced_and_late(writer: Writer, name: str) -> None:
                 writer.end(tid, producer, commit=how == "commit")
             writer.wait_for_state(tid, "CompleteCommit" if how == "commit" else "CompleteAbort")
             _go_on_late(writer, tid, producer, version)
+    writer.note_end()
+    writer.topic = f"{here}-late"
+    for version in late:
+        writer.wait_for_state(f"{name}-{version}-time", "CompleteAbort")
     for version, producer in late.items():
-        tid = f"{name}-{version}-time"
-        writer.wait_for_state(tid, "CompleteAbort")
-        _go_on_late(writer, tid, producer, version)
+        _go_on_late(writer, f"{name}-{version}-time", producer, version)
     writer.note_end()
 
 

@@ -132,7 +132,7 @@ get -w ROOT/a
 set ROOT/a z
 deleteall ROOT
 """
-WATCHES_EVENTS: Final = 12
+WATCHES_EVENTS: Final = 11
 """What is told of the watches, with the connection."""
 
 
