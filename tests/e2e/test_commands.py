@@ -312,7 +312,8 @@ def test_of_brokers_with_one_id_and_one_file_name_each_is_known_by_its_directory
     try:
         for home in homes:
             home.mkdir()
-            text = f"broker.id={node}\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs=data\npkafka.workers=1\n"
+            ids = f"broker.id={node}\nreserved.broker.max.id={node}\n"
+            text = f"{ids}listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs=data\npkafka.workers=1\n"
             (home / "server.properties").write_text(text)
             started = pk("server_start", "--daemon", "--wait", "server.properties", folder=home)
             assert started.returncode == 0, started

@@ -18,8 +18,9 @@ from tests.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
-PATIENT: Final = {"zookeeper.session.timeout.ms": 10_000}
-"""Nobody dies here, so nobody has to be missed soon: leaders and ISRs stay while the machine stands still."""
+PATIENT: Final = {"zookeeper.session.timeout.ms": 10_000, "auto.leader.rebalance.enable": "false"}
+"""Nobody dies here, so nobody has to be missed soon: leaders and ISRs stay while the machine stands still, and the
+controller moves no leader now and then."""
 
 
 @pytest.fixture(scope="module")
