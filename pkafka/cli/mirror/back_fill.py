@@ -37,6 +37,11 @@ _RESUME_HINT: Final = "--resume goes on where it was"
     help="In place of --source: log directories of a dead cluster; of each partition the longest log is taken.",
 )
 @click.option(
+    "--above-high-watermark",
+    is_flag=True,
+    help="With --source-dir: take also what may never have been acknowledged, as it lies above high watermarks.",
+)
+@click.option(
     "--replication-factor",
     type=click.IntRange(-1),
     default=-1,
@@ -111,6 +116,8 @@ def _check(flags: Mapping[str, object]) -> None:
     exclude(flags, "source-dir", "source", "source-config")
     exclude(flags, "offsets-topic", "offsets-file")
     exclude(flags, "spark", "threads")
+    if flags["above_high_watermark"] and not flags["source_dir"]:
+        raise click.UsageError("--above-high-watermark needs --source-dir")
     if flags["source_dir"] and flags["offset_syncs_location"] == "source":
         raise click.UsageError("a cluster of which only directories are left takes no offset syncs")
 
@@ -133,7 +140,7 @@ def _prepared(flags: Mapping[str, object], timeout_ms: int) -> "Iterator[tuple[B
         syncs, is_on_source = target, False
         source: Source
         if source_settings is None:
-            source = _dead(str(flags["source_dir"]))
+            source = _dead(str(flags["source_dir"]), takes_all=bool(flags["above_high_watermark"]))
         else:
             admin = opened.enter_context(Admin(source_settings, fail_fast=True))
             source = ClusterSource(admin, source_settings, timeout_ms)
@@ -142,10 +149,11 @@ def _prepared(flags: Mapping[str, object], timeout_ms: int) -> "Iterator[tuple[B
         yield BackFill(source, target, syncs, wishes, syncs_are_on_source=is_on_source), target
 
 
-def _dead(directories: str) -> "Source":
+def _dead(directories: str, *, takes_all: bool) -> "Source":
     from pkafka.pipeline.mirroring.disks import DeadCluster
 
-    return DeadCluster.of([each for part in directories.split(",") if (each := part.strip())])
+    named = [each for part in directories.split(",") if (each := part.strip())]
+    return DeadCluster.of(named, takes_all=takes_all)
 
 
 def _refuse(plan: "Plan") -> None:

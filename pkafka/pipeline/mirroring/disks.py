@@ -1,7 +1,8 @@
 """What is left of a cluster: the log directories of its brokers, read without a broker. Files alone, without Spark.
 
 Of each partition the longest log is taken, and of that only what is below the high watermark, where one of the
-directories says it: what lies above may never have been acknowledged.
+directories says it: what lies above may never have been acknowledged. A broker writes its high watermarks down every few
+seconds and when it stops, so those of one that was killed are a little old.
 """
 
 from collections import defaultdict
@@ -104,18 +105,23 @@ class DeadCluster:
 
     Args:
         replicas: all logs of each partition.
+        takes_all: whether what lies above high watermarks is taken too.
     """
 
-    def __init__(self, replicas: Mapping[TopicPartition, Sequence[Replica]]) -> None:
+    def __init__(
+        self, replicas: Mapping[TopicPartition, Sequence[Replica]], *, takes_all: bool = False
+    ) -> None:
         self._replicas = replicas
+        self._takes_all = takes_all
         self._left_out = 0
 
     @classmethod
-    def of(cls, directories: Iterable[str]) -> Self:
+    def of(cls, directories: Iterable[str], *, takes_all: bool = False) -> Self:
         """Look into directories.
 
         Args:
             directories: as in ``log.dirs`` of brokers.
+            takes_all: see the class.
 
         Raises:
             SourceError: one of them is no log directory.
@@ -126,7 +132,7 @@ class DeadCluster:
         for directory in directories:
             for partition, replica in _replicas(Path(directory)):
                 found[partition].append(replica)
-        return cls(dict(found))
+        return cls(dict(found), takes_all=takes_all)
 
     def partitions(self) -> dict[str, list[int]]:
         """See ``Source`` of ``tools/mirroring``."""
@@ -153,7 +159,7 @@ class DeadCluster:
                 for replica in self._replicas[each]
                 if replica.high_watermark is not None
             ]
-            end = min(last, max(told)) if told else last
+            end = min(last, max(told)) if told and not self._takes_all else last
             self._left_out += last - end
             found[each] = min(longest.start, end), end
         return found
@@ -170,7 +176,9 @@ class DeadCluster:
         """What an operator should know, once bounds were asked for."""
         found = ["topics are created with the target's settings: directories do not tell those of the source"]
         if self._left_out:
-            found.append(f"{self._left_out} offset(s) above high watermarks are left out")
+            found.append(
+                f"{self._left_out} offset(s) above high watermarks are left out (--above-high-watermark takes them)"
+            )
         return found
 
     def _longest(self, partition: TopicPartition) -> tuple[Replica, int]:
