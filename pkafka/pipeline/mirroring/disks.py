@@ -1,8 +1,8 @@
 """What is left of a cluster: the log directories of its brokers, read without a broker. Files alone, without Spark.
 
 Of each partition the longest log is taken, and of that only what is below the high watermark, where one of the
-directories says it: what lies above may never have been acknowledged. A broker writes its high watermarks down every few
-seconds and when it stops, so those of one that was killed are a little old.
+directories says it: what lies above may never have been acknowledged. A broker writes its high watermarks down every
+few seconds and when it stops, so those of one that was killed are a little old.
 """
 
 from collections import defaultdict

@@ -77,7 +77,7 @@ def test_history_is_copied_by_tasks(
         OffsetSync.of(each.key, each.value) for each in talk.read(f"mm2-offset-syncs.{alias[::-1]}.internal")
     ]
     assert {each.partition.partition: each.downstream for each in syncs} == {0: 50, 1: 50}
-    out, _ = run_command(main, "verify", *clusters, "--output", "json", "--spark")
+    out, _ = run_command(main, "verify", *clusters, "--timeout", "60s", "--output", "json", "--spark")
     assert json.loads(out)["same"] == 102
     out, _ = run_command(main, *line, "--resume")
     assert json.loads(out)["records"] == 0
