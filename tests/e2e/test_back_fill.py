@@ -180,6 +180,28 @@ def _run_until_it_copies(b: Talk, command: list[str], topic: str, partitions: in
         process.wait(30)
 
 
+def test_behind_a_record_that_the_target_refuses_nothing_is_copied_before_it_is(
+    source: Broker, broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = new_topic_name()
+    wanted = [b"%d" % each for each in range(200)]
+    wanted[90] = b"x" * 5_000
+    line = words(source, broker, topic, "--offsets-file", tmp_path / "offsets")
+    with talking(source.bootstrap) as a, talking(broker.bootstrap) as b:
+        a.create(topic)
+        for start in range(0, len(wanted), 30):
+            a.send(topic, *wanted[start : start + 30])
+        b.create(f"A.{topic}", **{"max.message.bytes": 2_000})
+        found = filled(capsys, line, status=1)
+        assert (found["partitions"][0]["state"], found["stored_in"]) == ("failed", None)
+        assert "too large" in found["partitions"][0]["error"].replace("_", " ").lower()
+        there = read_values(b, f"A.{topic}")
+        assert there == wanted[: len(there)]
+        b.set_topic(f"A.{topic}", **{"max.message.bytes": 20_000})
+        assert filled(capsys, [*line, "--resume"])["partitions"][0]["state"] == "copied"
+        assert read_values(b, f"A.{topic}") == wanted
+
+
 def test_a_dead_cluster_is_copied_from_its_disks(
     broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ few seconds and when it stops, so those of one that was killed are a little old.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -55,7 +55,7 @@ class DiskLog(NamedTuple):
     partition: TopicPartition
     segments: tuple[Segment, ...]
 
-    def batches(self, start: int, end: int) -> Iterator[RawBatch]:
+    def batches(self, start: int, end: int) -> Generator[RawBatch, None, None]:
         """As a consumer with ``read_committed`` reads them; a transaction without an end counts as aborted.
 
         Args:
@@ -73,12 +73,13 @@ class DiskLog(NamedTuple):
             fetched = Fetched(
                 self.partition,
                 piece.data,
-                max(start, piece.first_offset),
+                start,
                 check_crcs=False,  # they were, when it was read from the disk
                 aborted=[_as_told(each) for each in inside],
             )
             while (batch := fetched.take_batch(_ALL)) is not None:
-                yield batch
+                if batch.first_offset < end:
+                    yield batch
             following = piece.last_offset + 1
         if following < end:
             raise DamagedLogError(

@@ -3,50 +3,23 @@
 Nobody else may write to the copy meanwhile; that is seen by the offsets that the target answers with.
 """
 
-import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from typing import Final, NamedTuple
 
 from pkafka.clients.consumer import Consumer
-from pkafka.clients.producer import BatchFuture, Producer
+from pkafka.clients.producer import Producer
 from pkafka.clients.raw_batch import RawBatch
 from pkafka.connect.mirror.records import OffsetSync
 from pkafka.errors import PkafkaError
-from pkafka.model import TopicPartition
-from pkafka.protocol import Buffer
-from pkafka.records.batch import read_header
-from pkafka.records.columns import RecordColumns
-from pkafka.records.compression import codec_of
-from pkafka.tools.mirroring.back_fill.runs import Run, Runs
 from pkafka.tools.mirroring.back_fill.source import SourceLog
 from pkafka.tools.mirroring.back_fill.sync_writing import SyncPlace, SyncWriter
 from pkafka.tools.mirroring.back_fill.tail import Tail
+from pkafka.tools.mirroring.back_fill.writing import OtherWriterError, Writer, writer_settings
 from pkafka.tools.mirroring.layout import Pair
 from pkafka.tools.mirroring.partition_log import PartitionLog, reader_settings
-from pkafka.tools.mirroring.regrouping import Made, Regrouping
-from pkafka.tools.mirroring.routes import Rules, columns_of, route_of
 
-_RULES: Final = Rules(keeps_partitions=True)
 _AT_ONCE_S: Final = 0.0
-_SAFE: Final = {"acks": "all", "enable.idempotence": "true"}
-_NOT_OURS: Final = frozenset(
-    {
-        *("transactional.id", "key.serializer", "value.serializer", "interceptor.classes"),
-        *("partitioner.class", "max.in.flight.requests.per.connection", "retries"),
-    }
-)
-
-
-class OtherWriterError(PkafkaError):
-    """Somebody else writes to a copy, so that it is not known which of its records are from where."""
-
-    def __init__(self, partition: TopicPartition, expected: int, found: int) -> None:
-        super().__init__(
-            f"somebody else writes to {partition} of the target: offset {found} where {expected} was to come. Stop"
-            " that (a mirror, a producer, an earlier run), then look at the copy with pk-mirror verify"
-        )
 
 
 class CopyInterruptedError(PkafkaError):
@@ -122,7 +95,7 @@ def attempt(
         try:
             copying.run(is_wanted, told)
         except (PkafkaError, OSError) as error:
-            return copying.outcome(str(error))
+            return copying.outcome(str(copying.failure or error))
         return copying.outcome(None)
 
 
@@ -141,15 +114,9 @@ class Copying:
         self._job = job
         self._found = 0
         self._consumer = opened.enter_context(Consumer(reader_settings(job.target)))
-        producers: list[Producer] = []
-        for settings in (job.target, job.syncs.settings):
-            producers.append(Producer(writer_settings(settings)))
-            opened.callback(
-                producers[-1].close, _AT_ONCE_S
-            )  # what was sent is settled by then, or has failed
-        producer, syncs = producers
-        self._syncs = SyncWriter(syncs, job.syncs, job.pair.source)
-        self._writer = _Writer(producer, job.pair.target, self._syncs)
+        to_target, to_syncs = (_opened(each, opened) for each in (job.target, job.syncs.settings))
+        self._syncs = SyncWriter(to_syncs, job.syncs, job.pair.source)
+        self._writer = Writer(to_target, job.pair.target, self._syncs.note)
         self._tail: Tail | None = None
         self._tail_end = 0
 
@@ -162,20 +129,27 @@ class Copying:
             PkafkaError, OSError: the source cannot be read, or the target cannot be written.
         """
         start = position = self._begin()
-        try:
-            for batch in self._job.log.batches(start, self._job.end):
-                if not is_wanted():
-                    raise CopyInterruptedError("it was interrupted")
+        is_whole = True
+        with closing(self._job.log.batches(start, self._job.end)) as batches:
+            for batch in batches:
+                is_whole = is_wanted()
+                if not is_whole:
+                    break
                 there = self._there(batch)
                 if there < batch.record_count:
                     self._send(batch, there)
                 self._writer.settle()
                 told(batch.next_offset - position)
                 position = batch.next_offset
-        except CopyInterruptedError:
-            self._finish()
-            raise
-        self._finish()
+        self._writer.finish()
+        self._syncs.finish()
+        if not is_whole:
+            raise CopyInterruptedError("it was interrupted")
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why a batch did not arrive, if one did not; what was raised may be a consequence of that."""
+        return self._writer.failure
 
     def outcome(self, error: str | None) -> Outcome:
         """What was done so far."""
@@ -223,9 +197,11 @@ class Copying:
 
     def _read_tail(self, tail: Tail) -> bool:
         """Read what the copy has further on; whether there was anything."""
-        end = self._target_end()
+        target, end = self._job.pair.target, self._target_end()
         self._writer.end = end
-        log = PartitionLog(self._consumer, self._job.pair.target, self._tail_end, end, self._job.timeout_ms)
+        first = self._consumer.beginning_offsets([target], timeout_ms=self._job.timeout_ms)[target]
+        start = min(max(self._tail_end, first), end)
+        log = PartitionLog(self._consumer, target, start, end, self._job.timeout_ms)
         has_more = log.has_more
         while log.has_more:
             log.read(tail.add)
@@ -241,112 +217,8 @@ class Copying:
             self._syncs.begin(batch.first_offset, self._writer.end)
         self._writer.send(batch, skipped)
 
-    def _finish(self) -> None:
-        self._writer.finish()
-        self._syncs.finish()
 
-
-class _Sent(NamedTuple):
-    """A batch that is under way."""
-
-    future: BatchFuture
-    runs: list[Run]
-
-
-class _Writer:
-    """Writes batches to a partition, and keeps account of where their records have come from.
-
-    Attributes:
-        end: where the copy ends, as far as the target has acknowledged.
-    """
-
-    def __init__(self, producer: Producer, target: TopicPartition, syncs: SyncWriter) -> None:
-        self.end = 0
-        self.records = 0
-        self.raw_records = 0
-        self.size_bytes = 0
-        self.has_begun = False
-        self._producer = producer
-        self._target = target
-        self._syncs = syncs
-        self._regrouping = Regrouping(_RULES.batch_bytes)
-        self._runs = Runs()
-        self._pending: deque[_Sent] = deque()
-
-    def send(self, batch: RawBatch, skipped: int) -> None:
-        """Send a batch without its first records: as bytes where that can be, else with others as a new one.
-
-        Raises:
-            RecordError: its records cannot be read.
-            ApiError, ClientError: the target refuses.
-        """
-        self.has_begun = True
-        route = columns_of(batch).part(skipped) if skipped else route_of(batch, 1, _RULES)
-        if isinstance(route, RecordColumns):
-            self._runs.add(batch, skipped)
-            self._send_made(self._regrouped(batch, route))
-            return
-        self._send_made(self._regrouping.take(self._target))
-        self._runs.add(batch)
-        self._send(batch.data, batch.record_count)
-        self.raw_records += batch.record_count
-
-    def _regrouped(self, batch: RawBatch, columns: RecordColumns) -> Iterable[Made]:
-        return self._regrouping.add(
-            self._target,
-            columns,
-            self._target.partition + 1,
-            codec_of(read_header(batch.data).attributes),
-            keeps_partition=True,
-            now_ms=time.time_ns() // 1_000_000,
-        )
-
-    def _send_made(self, made: Iterable[Made]) -> None:
-        for _, data, count in made:
-            self._send(data, count)
-
-    def _send(self, data: Buffer, count: int) -> None:
-        topic, number = self._target
-        future = self._producer.send_raw_batch(topic, data, partition=number)
-        self._pending.append(_Sent(future, self._runs.take(count)))
-        self.size_bytes += len(data)
-
-    def settle(self, *, waits: bool = False) -> None:
-        """Look at what the target has answered.
-
-        Args:
-            waits: for all answers.
-
-        Raises:
-            OtherWriterError: records are not where they should be.
-            ApiError, ClientError: the target refuses, or does not answer.
-        """
-        while self._pending and (waits or self._pending[0].future.done()):
-            future, runs = self._pending.popleft()
-            base = self.end
-            for each in future.result():
-                # A broker that knows the batch already, as after a lost answer, need not say where it is.
-                if each.offset not in (self.end, -1):
-                    raise OtherWriterError(self._target, self.end, each.offset)
-                self.end += each.length
-                self.records += each.length
-            for upstream, position, count in runs:
-                self._syncs.note(upstream, base + position, count)
-
-    def finish(self) -> None:
-        """Send what waits, and wait for all answers.
-
-        Raises:
-            OtherWriterError, ApiError, ClientError: as of :meth:`settle`.
-        """
-        self._send_made(self._regrouping.take_all())
-        self.settle(waits=True)
-
-
-def writer_settings(settings: Mapping[str, object]) -> dict[str, object]:
-    """The settings of a producer that keeps the order, loses nothing and repeats nothing.
-
-    Args:
-        settings: of clients of the cluster.
-    """
-    return {**{key: value for key, value in settings.items() if key not in _NOT_OURS}, **_SAFE}
+def _opened(settings: Mapping[str, object], opened: ExitStack) -> Producer:
+    producer = Producer(writer_settings(settings))
+    opened.callback(producer.close, _AT_ONCE_S)  # what was sent is settled by then, or has failed
+    return producer

@@ -1,6 +1,6 @@
 """What a back-fill asks of its source: a cluster that lives, or what is left of one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from pkafka.clients.admin import Admin
@@ -18,7 +18,7 @@ _ISOLATION = "isolation.level"
 class SourceLog(Protocol):
     """Reads one partition; it goes to where that is done, so it can be pickled."""
 
-    def batches(self, start: int, end: int) -> Iterator[RawBatch]:
+    def batches(self, start: int, end: int) -> Generator[RawBatch, None, None]:
         """The batches with records from one offset up to another, without those of aborted transactions.
 
         Raises:
@@ -58,7 +58,7 @@ class ClusterLog(NamedTuple):
     partition: TopicPartition
     timeout_ms: int
 
-    def batches(self, start: int, end: int) -> Iterator[RawBatch]:
+    def batches(self, start: int, end: int) -> Generator[RawBatch, None, None]:
         """See :class:`SourceLog`. What retention has removed since it was planned is not there any more.
 
         Raises:
