@@ -15,7 +15,7 @@ from pkafka.errors import PkafkaError
 from pkafka.tools.mirroring.back_fill.source import SourceLog
 from pkafka.tools.mirroring.back_fill.sync_writing import SyncPlace, SyncWriter
 from pkafka.tools.mirroring.back_fill.tail import Tail
-from pkafka.tools.mirroring.back_fill.writing import OtherWriterError, Writer, writer_settings
+from pkafka.tools.mirroring.back_fill.writing import BYTES_MAX, OtherWriterError, Writer, writer_settings
 from pkafka.tools.mirroring.layout import Pair
 from pkafka.tools.mirroring.partition_log import PartitionLog, reader_settings
 
@@ -39,6 +39,7 @@ class Job(NamedTuple):
         syncs: where offset syncs are written.
         last_sync: the last one of an earlier run, behind which to go on; None: this is the first run.
         ignores_timestamps: whether the target's brokers set times of their own.
+        bytes_max: of a batch of the copy.
     """
 
     pair: Pair
@@ -51,6 +52,7 @@ class Job(NamedTuple):
     syncs: SyncPlace
     last_sync: OffsetSync | None = None
     ignores_timestamps: bool = False
+    bytes_max: int = BYTES_MAX
 
 
 class Outcome(NamedTuple):
@@ -114,9 +116,10 @@ class Copying:
         self._job = job
         self._found = 0
         self._consumer = opened.enter_context(Consumer(reader_settings(job.target)))
-        to_target, to_syncs = (_opened(each, opened) for each in (job.target, job.syncs.settings))
+        to_target = _opened(writer_settings(job.target, job.bytes_max), opened)
+        to_syncs = _opened(writer_settings(job.syncs.settings, BYTES_MAX), opened)
         self._syncs = SyncWriter(to_syncs, job.syncs, job.pair.source)
-        self._writer = Writer(to_target, job.pair.target, self._syncs.note)
+        self._writer = Writer(to_target, job.pair.target, job.bytes_max, self._syncs.note)
         self._tail: Tail | None = None
         self._tail_end = 0
 
@@ -219,6 +222,6 @@ class Copying:
 
 
 def _opened(settings: Mapping[str, object], opened: ExitStack) -> Producer:
-    producer = Producer(writer_settings(settings))
+    producer = Producer(settings)
     opened.callback(producer.close, _AT_ONCE_S)  # what was sent is settled by then, or has failed
     return producer

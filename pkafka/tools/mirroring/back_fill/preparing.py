@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pkafka.clients.admin import Admin
+from pkafka.clients.admin.results import ConfigResource, ResourceType
 from pkafka.connect.mirror.filters import TOPICS_EXCLUDE, DefaultConfigPropertyFilter, TopicFilter
 from pkafka.connect.mirror.internal_topics import create_compacted
 from pkafka.connect.mirror.topic_plan import Flow, missing
@@ -22,13 +23,15 @@ from pkafka.tools.mirroring.back_fill.plan import (
     new_topics,
     pairs_of,
 )
-from pkafka.tools.mirroring.back_fill.source import Source, topic_configs
+from pkafka.tools.mirroring.back_fill.source import Source
 from pkafka.tools.mirroring.back_fill.sync_writing import SyncPlace
+from pkafka.tools.mirroring.back_fill.writing import BYTES_MAX
 from pkafka.tools.mirroring.flow import Names, bounds, read_syncs
 from pkafka.tools.mirroring.layout import Pair
 
 _TIME_TYPE: Final = "message.timestamp.type"
 _APPEND_TIME: Final = "LogAppendTime"
+_BYTES_MAX: Final = "max.message.bytes"
 
 
 class Side(NamedTuple):
@@ -146,36 +149,41 @@ class BackFill:
         """What there is to copy by a plan that is not refused; to be asked for when the topics are created.
 
         Raises:
-            ApiError, ClientError: the target does not tell its settings.
+            ClientError: the target does not answer.
         """
         wishes = self._wishes
         place = SyncPlace(dict(self._syncs.settings), self.syncs_topic, wishes.lag_max)
         target = dict(self._target.settings)
-        with_times = self._with_append_time([each for each in plan.items if each.step is Step.RESUME])
-        return [
-            Job(
-                each.pair,
-                self._source.log(each.pair.source),
-                each.start,
-                each.end,
-                target,
-                each.target_end,
-                wishes.timeout_ms,
-                place,
-                each.last_sync,
-                each.pair.target.topic in with_times,
+        items = [each for each in plan.items if each.has_work]
+        configs = self._copies_configs(sorted({each.pair.target.topic for each in items}))
+        jobs = []
+        for each in items:
+            of_copy = configs.get(each.pair.target.topic, {})
+            jobs.append(
+                Job(
+                    each.pair,
+                    self._source.log(each.pair.source),
+                    each.start,
+                    each.end,
+                    target,
+                    each.target_end,
+                    wishes.timeout_ms,
+                    place,
+                    each.last_sync,
+                    of_copy.get(_TIME_TYPE) == _APPEND_TIME,
+                    int(of_copy.get(_BYTES_MAX) or BYTES_MAX),
+                )
             )
-            for each in plan.items
-            if each.has_work
-        ]
+        return jobs
 
-    def _with_append_time(self, items: Sequence[Item]) -> set[str]:
-        """The copies whose brokers set times of their own."""
-        topics = sorted({each.pair.target.topic for each in items})
+    def _copies_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str | None]]:
+        """Settings of copies, as far as they are told: of a topic that was just created not every broker knows."""
+        wanted = [ConfigResource(ResourceType.TOPIC, each) for each in topics]
+        found = self._target.admin.describe_configs(wanted) if wanted else {}
         return {
-            topic
-            for topic, entries in topic_configs(self._target.admin, topics).items()
-            if any(each.name == _TIME_TYPE and each.value == _APPEND_TIME for each in entries)
+            resource.name: {each.name: each.value for each in entries}
+            for resource, entries in found.items()
+            if not isinstance(entries, ApiError)
         }
 
 

@@ -107,7 +107,13 @@ class ClusterSource:
         Raises:
             ApiError, ClientError: the cluster does not say.
         """
-        return topic_configs(self._admin, topics)
+        wanted = [ConfigResource(ResourceType.TOPIC, each) for each in topics]
+        found = {}
+        for resource, outcome in self._admin.describe_configs(wanted).items() if wanted else ():
+            if isinstance(outcome, ApiError):
+                raise outcome
+            found[resource.name] = outcome
+        return found
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         """See :class:`Source`; of what is committed, up to the first transaction that is open.
@@ -124,18 +130,3 @@ class ClusterSource:
     def notes(self) -> tuple[str, ...]:
         """Nothing: it can be asked."""
         return ()
-
-
-def topic_configs(admin: Admin, topics: Sequence[str]) -> dict[str, list[ConfigEntry]]:
-    """The settings of topics.
-
-    Raises:
-        ApiError, ClientError: the cluster does not say.
-    """
-    wanted = [ConfigResource(ResourceType.TOPIC, each) for each in topics]
-    found = {}
-    for resource, outcome in admin.describe_configs(wanted).items() if wanted else ():
-        if isinstance(outcome, ApiError):
-            raise outcome
-        found[resource.name] = outcome
-    return found

@@ -7,12 +7,13 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from pkafka.clients.producer import BatchFuture
 from pkafka.clients.raw_batch import RawBatch
-from pkafka.errors import PkafkaError
+from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.model import TopicPartition
 from pkafka.protocol import Buffer
 from pkafka.records.batch import read_header
 from pkafka.records.columns import RecordColumns
 from pkafka.records.compression import codec_of
+from pkafka.records.forwarding import in_pieces
 from pkafka.tools.mirroring.back_fill.runs import Run, Runs
 from pkafka.tools.mirroring.regrouping import Made, Regrouping
 from pkafka.tools.mirroring.routes import Rules, columns_of, route_of
@@ -23,9 +24,11 @@ _SAFE: Final = {"acks": "all", "enable.idempotence": "true"}
 _NOT_OURS: Final = frozenset(
     {
         *("transactional.id", "key.serializer", "value.serializer", "interceptor.classes"),
-        *("partitioner.class", "max.in.flight.requests.per.connection", "retries"),
+        *("partitioner.class", "max.in.flight.requests.per.connection", "retries", "max.request.size"),
     }
 )
+BYTES_MAX: Final = 1 << 20
+"""Of a batch, where the target does not say: ``max.request.size`` of producers."""
 Note: TypeAlias = Callable[[int, int, int], object]
 
 
@@ -62,6 +65,7 @@ class Writer:
     Args:
         producer: to the target.
         target: the partition.
+        bytes_max: of a batch there, ``max.message.bytes``.
         note: told what arrived: offsets of the source and of the copy, and how many records follow each other there.
 
     Attributes:
@@ -72,7 +76,7 @@ class Writer:
         failure: why a batch did not arrive, if one did not.
     """
 
-    def __init__(self, producer: RawProducer, target: TopicPartition, note: Note) -> None:
+    def __init__(self, producer: RawProducer, target: TopicPartition, bytes_max: int, note: Note) -> None:
         self.end = 0
         self.records = 0
         self.raw_records = 0
@@ -81,6 +85,7 @@ class Writer:
         self.failure: Exception | None = None
         self._producer = producer
         self._target = target
+        self._bytes_max = bytes_max
         self._note = note
         self._regrouping = Regrouping(_RULES.batch_bytes)
         self._runs = Runs()
@@ -102,7 +107,8 @@ class Writer:
         self._send_made(self._regrouping.take(self._target))
         self._runs.add(batch)
         self._send(batch.data, batch.record_count)
-        self.raw_records += batch.record_count
+        if len(batch.data) <= self._bytes_max:
+            self.raw_records += batch.record_count
 
     def _regrouped(self, batch: RawBatch, columns: RecordColumns) -> Iterable[Made]:
         return self._regrouping.add(
@@ -119,6 +125,21 @@ class Writer:
             self._send(data, count)
 
     def _send(self, data: Buffer, count: int) -> None:
+        if len(data) <= self._bytes_max:
+            self._send_one(data, count)
+            return
+        # Not left to the producer: when it divides a batch, parts may arrive behind one that does not.
+        for builder in in_pieces(data, self._bytes_max):
+            piece = builder.build()
+            if len(piece) > self._bytes_max:
+                raise ApiError(
+                    ErrorCode.MESSAGE_TOO_LARGE,
+                    f"a record of {len(piece)} bytes is too large for {self._target.topic} of the target, whose"
+                    f" max.message.bytes is {self._bytes_max}",
+                )
+            self._send_one(piece, builder.count)
+
+    def _send_one(self, data: Buffer, count: int) -> None:
         topic, number = self._target
         future = self._producer.send_raw_batch(topic, data, partition=number)
         future.add_done_callback(self._on_done)
@@ -164,10 +185,12 @@ class Writer:
         self.settle(waits=True)
 
 
-def writer_settings(settings: Mapping[str, object]) -> dict[str, object]:
+def writer_settings(settings: Mapping[str, object], bytes_max: int) -> dict[str, object]:
     """The settings of a producer that keeps the order, loses nothing and repeats nothing.
 
     Args:
         settings: of clients of the cluster.
+        bytes_max: of a batch.
     """
-    return {**{key: value for key, value in settings.items() if key not in _NOT_OURS}, **_SAFE}
+    given = {key: value for key, value in settings.items() if key not in _NOT_OURS}
+    return {**given, **_SAFE, "max.request.size": bytes_max}

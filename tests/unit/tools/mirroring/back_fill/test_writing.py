@@ -75,14 +75,18 @@ def told() -> list[tuple[int, int, int]]:
 
 @pytest.fixture
 def writer(producer: FakeProducer, told: list[tuple[int, int, int]]) -> Writer:
-    made = Writer(producer, TARGET, lambda *run: told.append(run))
+    made = Writer(producer, TARGET, 1_000, lambda *run: told.append(run))
     made.end = 100
     return made
 
 
 def batch(first: int, count: int) -> RawBatch:
-    data = bytes(build_batch([(1_000, None, b"v", ())] * count, base_offset=first))
-    return RawBatch(SOURCE, data, first, first + count, count, 0)
+    return of_values(first, [b"v"] * count)
+
+
+def of_values(first: int, values: list[bytes]) -> RawBatch:
+    data = bytes(build_batch([(1_000, None, each, ()) for each in values], base_offset=first))
+    return RawBatch(SOURCE, data, first, first + len(values), len(values), 0)
 
 
 def test_what_arrived_is_told_by_both_offsets(
@@ -137,6 +141,23 @@ def test_behind_a_batch_that_does_not_arrive_none_does(writer: Writer, producer:
     assert writer.failure is error
 
 
+def test_a_batch_that_is_too_large_goes_in_parts_up_to_a_record_that_is(
+    writer: Writer, producer: FakeProducer, told: list[tuple[int, int, int]]
+) -> None:
+    values = [b"x" * 90] * 20
+    writer.send(of_values(0, values), 0)
+    assert [each.count for each in producer.sent] == [5, 5, 5, 5]
+    for number, each in enumerate(producer.sent):
+        each.settle(100 + 5 * number)
+    writer.settle()
+    assert told == [(5 * number, 100 + 5 * number, 5) for number in range(4)]
+    values[12] = b"x" * 1_000
+    with pytest.raises(ApiError, match=r"a record of 1\d+ bytes is too large for A\.t of the target"):
+        writer.send(of_values(20, values), 0)
+    assert sum(each.count for each in producer.sent[4:]) == 12
+
+
 def test_a_writer_keeps_the_order_whatever_the_file_says() -> None:
     given = {"acks": "0", "enable.idempotence": "false", "transactional.id": "t", "client.id": "c"}
-    assert writer_settings(given) == {"acks": "all", "enable.idempotence": "true", "client.id": "c"}
+    wanted = {"acks": "all", "enable.idempotence": "true", "client.id": "c", "max.request.size": 9}
+    assert writer_settings(given, 9) == wanted
