@@ -21,6 +21,7 @@ from pkafka.records.builder import build_batch
 from pkafka.testing import Broker, running_broker
 from tests.connect_fixtures import source_broker
 from tests.connect_workers import standalone
+from tests.e2e.test_connect_mirror_maker import Maker, flows
 from tests.mirrors import SYNCS, WORKER, connector
 from tests.raw_client import new_topic_name
 from tests.talk import Talk, talking, wait_for
@@ -232,6 +233,24 @@ def test_source_offsets_are_stored_where_mirror_maker_looks(
         assert found["stored_in"] == "mm2-offsets.A.internal"
         place = {"cluster": "A", "partition": 0, "topic": topic}
         assert ("MirrorSourceConnector", place, {"offset": 1}) in _stored(b, found["stored_in"])
+
+
+@pytest.mark.nightly
+def test_mirror_maker_goes_on_behind_a_back_fill(
+    source: Broker, broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = new_topic_name()
+    with talking(source.bootstrap) as a, talking(broker.bootstrap) as b:
+        a.create(topic)
+        a.send(topic, *(b"%d" % each for each in range(40)))
+        filled(capsys, words(source, broker, topic))
+        a.send(topic, b"40")
+        maker = Maker(tmp_path / "maker", flows(source, broker, topic))
+        try:
+            wait_for(lambda: read_values(b, f"A.{topic}")[-1:] == [b"40"], timeout_s=90)
+        finally:
+            maker.end(signal.SIGKILL)
+        assert read_values(b, f"A.{topic}") == [b"%d" % each for each in range(41)]
 
 
 def _stored(b: Talk, topic: str) -> list[Any]:

@@ -121,8 +121,9 @@ class BackFill:
         admin = self._target.admin
         wanted = {each.target.topic for each in pairs}
         names = [each.name for each in admin.list_topics() if each.name in wanted]
+        described = admin.describe_topics(names) if names else {}
         there = []
-        for name, outcome in admin.describe_topics(names).items() if names else ():
+        for name, outcome in described.items():
             if isinstance(outcome, ApiError):
                 raise outcome
             there += [TopicPartition(name, each.partition) for each in outcome.partitions]

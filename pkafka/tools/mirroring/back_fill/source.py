@@ -94,8 +94,9 @@ class ClusterSource:
             ApiError, ClientError: the cluster does not say.
         """
         names = [each.name for each in self._admin.list_topics() if not each.is_internal]
+        described = self._admin.describe_topics(names) if names else {}
         found = {}
-        for name, outcome in self._admin.describe_topics(names).items() if names else ():
+        for name, outcome in described.items():
             if isinstance(outcome, ApiError):
                 raise outcome
             found[name] = sorted(each.partition for each in outcome.partitions)
@@ -108,8 +109,9 @@ class ClusterSource:
             ApiError, ClientError: the cluster does not say.
         """
         wanted = [ConfigResource(ResourceType.TOPIC, each) for each in topics]
+        described = self._admin.describe_configs(wanted) if wanted else {}
         found = {}
-        for resource, outcome in self._admin.describe_configs(wanted).items() if wanted else ():
+        for resource, outcome in described.items():
             if isinstance(outcome, ApiError):
                 raise outcome
             found[resource.name] = outcome

@@ -75,7 +75,10 @@ def told() -> list[tuple[int, int, int]]:
 
 @pytest.fixture
 def writer(producer: FakeProducer, told: list[tuple[int, int, int]]) -> Writer:
-    made = Writer(producer, TARGET, 1_000, lambda *run: told.append(run))
+    def note(upstream: int, downstream: int, count: int) -> None:
+        told.append((upstream, downstream, count))
+
+    made = Writer(producer, TARGET, 1_000, note)
     made.end = 100
     return made
 
