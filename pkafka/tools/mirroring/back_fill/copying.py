@@ -185,15 +185,18 @@ class Copying:
 
     def _there(self, batch: RawBatch) -> int:
         """How many of the first records of a batch are in the copy already."""
-        if self._tail is None:
+        tail = self._tail
+        if tail is None:
             return 0
         there = 0
         while True:
-            there = self._tail.there(batch, there)
+            there = tail.there(batch, there)
             # Asked again each time: the last request of a run that was killed may be carried out late.
-            if there == batch.record_count or not self._read_tail(self._tail):
+            if there == batch.record_count or not self._read_tail(tail):
                 break
         self._found += there
+        if there and tail.last_found is not None and not batch.was_encoded_again:
+            self._syncs.note(batch.first_offset + there - 1, tail.last_found, 1)
         if there < batch.record_count:
             self._tail = None
         return there

@@ -18,16 +18,22 @@ class Tail:
 
     Args:
         ignores_timestamps: as where the target's brokers set them.
+
+    Attributes:
+        last_found: the offset in the copy of the last record that was found; None: there is none, or it is not known.
     """
 
     def __init__(self, *, ignores_timestamps: bool = False) -> None:
+        self.last_found: int | None = None
         self._ignores_timestamps = ignores_timestamps
-        self._rows: deque[_Row] = deque()
+        self._rows: deque[tuple[int | None, _Row]] = deque()
 
     def add(self, batch: RawBatch) -> None:
         """Take the next batch of the copy."""
         columns = columns_of(batch)
-        self._rows += zip(columns.timestamps, columns.keys, columns.values, columns.headers, strict=True)
+        for offset, timestamp, key, value, headers in columns.rows():
+            known = None if batch.was_encoded_again else offset
+            self._rows.append((known, (timestamp, key, value, headers)))
 
     def there(self, batch: RawBatch, start: int = 0) -> int:
         """How many of the first records of a batch of the source are copied.
@@ -39,8 +45,7 @@ class Tail:
             All, or the place of the first that is not: then none behind it is, as far as the copy was handed in.
         """
         columns = columns_of(batch).part(start)
-        for index, (_, *row) in enumerate(columns.rows()):
-            timestamp, key, value, headers = row
+        for index, (_, timestamp, key, value, headers) in enumerate(columns.rows()):
             if not self._find((timestamp, key, value, headers)):
                 return start + index
         return batch.record_count
@@ -48,7 +53,9 @@ class Tail:
     def _find(self, wanted: _Row) -> bool:
         """Whether a record comes; what stands before it is not in the source any more."""
         while self._rows:
-            if self._is_same(wanted, self._rows.popleft()):
+            offset, found = self._rows.popleft()
+            if self._is_same(wanted, found):
+                self.last_found = offset
                 return True
         return False
 
