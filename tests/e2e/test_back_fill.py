@@ -161,6 +161,10 @@ def test_a_back_fill_that_is_killed_goes_on_without_a_repeat(
         assert done.returncode == 0, done.stderr
         for partition in range(partitions):
             assert read_values(b, f"A.{topic}", partition) == wanted
+            found = [OffsetSync.of(each.key, each.value) for each in a.read(SYNCS)]
+            syncs = [each for each in found if each.partition == (topic, partition)]
+            assert all(each.upstream == each.downstream for each in syncs)
+            assert syncs[-1].upstream == len(wanted) - 1
 
 
 def _run_until_it_copies(b: Talk, command: list[str], topic: str, partitions: int) -> None:

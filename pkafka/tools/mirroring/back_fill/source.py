@@ -1,7 +1,7 @@
 """What a back-fill asks of its source: a cluster that lives, or what is left of one."""
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from pkafka.clients.admin import Admin
 from pkafka.clients.admin.results import ConfigEntry, ConfigResource, ResourceType
@@ -12,7 +12,7 @@ from pkafka.model import TopicPartition
 from pkafka.tools.mirroring.flow import bounds
 from pkafka.tools.mirroring.partition_log import PartitionLog, reader_settings
 
-_ISOLATION = "isolation.level"
+_ISOLATION: Final = "isolation.level"
 
 
 class SourceLog(Protocol):

@@ -1,14 +1,14 @@
 """Which records of the source are in the copy already, behind the last offset sync of a run that was killed. Pure."""
 
 from collections import deque
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pkafka.clients.raw_batch import RawBatch
 from pkafka.records.columns import Headers
 from pkafka.tools.mirroring.routes import columns_of
 
 _Row: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
-_NO_TIME = -1
+_NO_TIME: Final = -1
 
 
 class Tail:
