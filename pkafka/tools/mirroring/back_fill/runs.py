@@ -12,12 +12,12 @@ class Run(NamedTuple):
     Args:
         upstream: the offset of the first in the source.
         position: its place in the batch, counted from 0.
-        count: how many.
+        length: how many.
     """
 
     upstream: int
     position: int
-    count: int
+    length: int
 
 
 class Runs:
