@@ -23,7 +23,7 @@ from pkafka.testing import Broker, running_broker
 from tests.connect_fixtures import source_broker
 from tests.connect_workers import standalone
 from tests.e2e.test_connect_mirror_maker import Maker, flows
-from tests.mirrors import SYNCS, WORKER, connector
+from tests.mirrors import SYNCS, WORKER, connector, wait_for_transactions
 from tests.raw_client import new_topic_name
 from tests.talk import Talk, talking, wait_for
 
@@ -77,6 +77,7 @@ def send_history(bootstrap: str, topic: str, seed: int) -> None:
                 producer.send_batch(topic, values, values, partition=partition, headers=[("h", b"1")])
                 producer.flush()
             (producer.abort_transaction if number in (0, 5, 11) else producer.commit_transaction)()
+    wait_for_transactions(bootstrap, topic, 3)
 
 
 def test_a_source_connector_goes_on_behind_a_back_fill(
@@ -119,7 +120,14 @@ def test_a_source_connector_goes_on_behind_a_back_fill(
         wait_for(lambda: read_values(b, f"A.{topic}", 1)[-1:] == [b"late"], timeout_s=60)
         wanted[1].append(b"late")
         assert [read_values(b, f"A.{topic}", each) for each in range(3)] == wanted
-        assert read_values(b, f"A.{more}") == [*(b"%d" % each for each in range(30)), b"later"]
+        copied = [*(b"%d" % each for each in range(30)), b"later"]
+        assert read_values(b, f"A.{more}") == copied
+
+        # And a back-fill behind a source connector.
+        worker.stop()
+        a.send(more, b"last")
+        assert filled(capsys, [*line, "--resume"])["records"] == 1
+        assert read_values(b, f"A.{more}") == [*copied, b"last"]
 
 
 def _check_syncs(a: Talk, b: Talk, topic: str) -> None:
