@@ -241,12 +241,19 @@ def test_source_offsets_are_stored_where_mirror_maker_looks(
 ) -> None:
     topic = new_topic_name()
     with talking(source.bootstrap) as a, talking(broker.bootstrap) as b:
-        a.create(topic)
-        a.send(topic, b"0", b"1")
+        a.create(topic, 3)
+        for partition in (0, 2):
+            a.send(topic, b"0", b"1", partition=partition)
+        b.create(f"A.{topic}", 1)
         found = filled(capsys, words(source, broker, topic))
-        assert found["stored_in"] == "mm2-offsets.A.internal"
-        place = {"cluster": "A", "partition": 0, "topic": topic}
-        assert ("MirrorSourceConnector", place, {"offset": 1}) in _stored(b, found["stored_in"])
+        assert (found["stored_in"], found["grown"]) == ("mm2-offsets.A.internal", {f"A.{topic}": 3})
+        assert read_values(b, f"A.{topic}", 2) == [b"0", b"1"]
+        places = [{"cluster": "A", "partition": number, "topic": topic} for number in range(3)]
+        stored = [each for each in _stored(b, found["stored_in"]) if each[1] in places]
+        assert {(each[0], each[1]["partition"], each[2]["offset"]) for each in stored} == {
+            ("MirrorSourceConnector", 0, 1),
+            ("MirrorSourceConnector", 2, 1),
+        }
 
 
 @pytest.mark.nightly
