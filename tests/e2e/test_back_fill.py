@@ -29,6 +29,10 @@ from tests.talk import Talk, talking, wait_for
 
 __all__ = ["source_broker"]
 
+pytestmark = pytest.mark.timeout(
+    600
+)  # programs are started one after the other, on a machine that may be busy
+
 
 def words(source: Broker, target: Broker, topic: str, *more: object) -> list[str]:
     """The command line."""
@@ -167,7 +171,7 @@ def test_a_back_fill_that_is_killed_goes_on_without_a_repeat(
         command = [sys.executable, "-m", "pkafka.cli.mirror", *words(source, broker, topic, *more)]
         for _ in range(2):
             _run_until_it_copies(b, command, topic, partitions)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stderr
         for partition in range(partitions):
             assert read_values(b, f"A.{topic}", partition) == wanted
@@ -189,7 +193,7 @@ def _run_until_it_copies(b: Talk, command: list[str], topic: str, partitions: in
     before = length()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_for(lambda: length() > before or process.poll() is not None, timeout_s=60)
+        wait_for(lambda: length() > before or process.poll() is not None, timeout_s=150)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait(30)

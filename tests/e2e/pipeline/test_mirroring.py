@@ -16,7 +16,7 @@ from tests.raw_client import new_topic_name
 from tests.spark import END_S
 from tests.talk import Talk
 
-pytestmark = pytest.mark.timeout(END_S)
+pytestmark = pytest.mark.timeout(3 * END_S)
 
 
 NOW_MS: Final = time.time_ns() // 1_000_000
