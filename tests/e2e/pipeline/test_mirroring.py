@@ -64,6 +64,7 @@ def test_copies_are_compared_as_without_spark(
     assert found[1]["repeated"] == 8
 
 
+@pytest.mark.nightly
 def test_history_is_copied_by_tasks(
     run_command: RunCommand, talk: Talk, pkafka_broker: Broker, tmp_path: Path
 ) -> None:
