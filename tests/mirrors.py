@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
+from pkafka.clients.admin import Admin
+from pkafka.model import LATEST, TopicPartition
+from tests.talk import good, wait_for
+
 BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 PACKAGE: Final = "org.apache.kafka.connect.mirror."
 SYNCS: Final = "mm2-offset-syncs.B.internal"
@@ -47,3 +51,15 @@ def connector(
         **(more or {}),
     }
     return {key: str(value) for key, value in found.items()}
+
+
+def wait_for_transactions(bootstrap: str, topic: str, partitions: int = 1) -> None:
+    """Wait until every transaction of a topic has its marker: producers do not."""
+    wanted = {TopicPartition(topic, number): LATEST for number in range(partitions)}
+
+    def ends(*, read_committed: bool) -> list[int]:
+        found = admin.list_offsets(wanted, read_committed=read_committed)
+        return [good(found[each]).offset for each in wanted]
+
+    with Admin({"bootstrap.servers": bootstrap}) as admin:
+        wait_for(lambda: ends(read_committed=True) == ends(read_committed=False), timeout_s=60)

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from pkafka.cli.mirror import main
 from pkafka.clients.admin import Admin
+from pkafka.clients.producer import Producer
 from pkafka.connect.mirror.client import MirrorClient
 from pkafka.connect.mirror.records import OffsetSync
 from pkafka.model import TopicPartition
 from tests.connect_workers import ConnectWorker, connector_file, java_command, standalone
 from tests.interop.conftest import System
 from tests.interop.mirror_oracle import mirror_oracle
-from tests.mirrors import CHECKPOINTS, SYNCS, WORKER, connector
+from tests.mirrors import CHECKPOINTS, SYNCS, WORKER, connector, wait_for_transactions
 from tests.talk import Talk, good, talking, wait_for
 
 
@@ -129,3 +131,63 @@ def test_copies_go_from_pkafka_to_kafka(
         worker.create(connector("Source", pkafka.bootstrap, kafka.bootstrap, {"topics": topic}))
         wait_for(partial(_has, a, f"A.{topic}", [b"1", b"2"]), timeout_s=90)
         wait_for(partial(_is_synced, b, topic, (1, 1)), timeout_s=90)
+
+
+@pytest.mark.nightly
+def test_javas_connector_goes_on_behind_a_back_fill(
+    workers: tuple[ConnectWorker, ConnectWorker],
+    kafka: System | None,
+    pkafka: System | None,
+    a: Talk,
+    b: Talk,
+    topic: str,
+    tmp_path: Path,
+) -> None:
+    """By the offsets that the back-fill has stored, and with syncs that both have written."""
+    assert kafka is not None
+    assert pkafka is not None
+    _, java = workers
+    sent: list[bytes | None] = [b"%d" % each for each in range(40)]
+    a.create(topic)
+    a.send(topic, *filter(None, sent))
+    configs = connector("Source", kafka.bootstrap, pkafka.bootstrap, {"topics": topic, "offset.lag.max": 0})
+    clusters = ["--source", kafka.bootstrap, "--target", pkafka.bootstrap, "--include", topic]
+    aliases = ["--source-alias", "A", "--target-alias", "B", "--timeout", "60s"]
+    offsets = ["--connector", configs["name"], "--offsets-file", str(tmp_path / "offsets")]
+    assert main.run(["back-fill", *clusters, *aliases, *offsets]) == 0
+    assert _has(b, f"A.{topic}", sent)
+    assert _is_synced(a, topic, (39, 39))
+    sent += [b"late", b"later"]
+    a.send(topic, b"late", b"later")
+    java.start(connector_file(tmp_path / "Source", configs))
+    wait_for(partial(_is_synced, a, topic, (41, 41)), timeout_s=90)
+    assert _has(b, f"A.{topic}", sent)
+
+
+@pytest.mark.nightly
+def test_what_apache_kafka_has_on_its_disk_is_copied_as_its_consumers_read_it(
+    kafka: System | None, pkafka: System | None, a: Talk, b: Talk, topic: str
+) -> None:
+    assert kafka is not None
+    assert pkafka is not None
+    a.create(topic, 1, **{"segment.bytes": 2_000})
+    settings = {"bootstrap.servers": kafka.bootstrap, "transactional.id": topic, "compression.type": "zstd"}
+    wanted: list[bytes | None] = []
+    with Producer(settings) as producer:
+        producer.init_transactions()
+        for number in range(20):
+            values = [b"%d-%d" % (number, each) for each in range(30)]
+            producer.begin_transaction()
+            producer.send_batch(topic, values, values)
+            producer.flush()
+            if number % 3:
+                producer.commit_transaction()
+                wanted += values
+            else:
+                producer.abort_transaction()
+    wait_for_transactions(kafka.bootstrap, topic)
+    # A living broker's directory, as no test may end the one that all share: nobody writes to the topic any more.
+    source = ["--source-dir", str(kafka.log_dir), "--above-high-watermark", "--include", topic]
+    target = ["--target", pkafka.bootstrap, "--source-alias", "A", "--target-alias", "D", "--timeout", "60s"]
+    assert main.run(["back-fill", *source, *target]) == 0
+    assert _has(b, f"A.{topic}", wanted)

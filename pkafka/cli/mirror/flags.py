@@ -1,15 +1,19 @@
 """The flags by which the verbs of pk-mirror learn which clusters and topics are meant."""
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from pkafka.cli.kit.options import debug_option, output_option, timeout_option
+from pkafka.cli.kit.output import transient_bar
+from pkafka.cli.kit.spark import master_option
 from pkafka.cli.kit.topic_filter import topic_pattern
 
 if TYPE_CHECKING:
-    from pkafka.tools.mirroring.flow import Flow
+    from pkafka.tools.mirroring.flow import Flow, Names
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,21 +52,42 @@ def opened(flags: Mapping[str, object], timeout_ms: int) -> "Flow":
         click.UsageError: a cluster is not named.
         ConfigError, ClientError: see :class:`Flow`.
     """
+    names = names_of(flags)
+    source, target = (settings_of(flags, each, timeout_ms) for each in ("source", "target"))
+    from pkafka.tools.mirroring.flow import Flow
+
+    return Flow(source, target, names)
+
+
+def names_of(flags: Mapping[str, object]) -> "Names":
+    """How the mirror names things, and what it copies.
+
+    Raises:
+        BadValueError: --include is no regular expression.
+    """
     include = topic_pattern(str(flags["include"]))
-    source, target = (_settings(flags, each, timeout_ms) for each in ("source", "target"))
-    from pkafka.tools.mirroring.flow import Flow, Names
+    from pkafka.tools.mirroring.flow import Names
 
     policy = flags["policy"]
-    names = Names(
+    return Names(
         str(flags["source_alias"]),
         str(flags["target_alias"]),
         None if policy is None else str(policy),
         include,
     )
-    return Flow(source, target, names)
 
 
-def _settings(flags: Mapping[str, object], side: str, timeout_ms: int) -> dict[str, object]:
+def settings_of(flags: Mapping[str, object], side: str, timeout_ms: int) -> dict[str, object]:
+    """The settings of the clients of a cluster.
+
+    Args:
+        side: ``source`` or ``target``.
+        timeout_ms: of their requests, where the file does not say.
+
+    Raises:
+        click.UsageError: the cluster is not named.
+        ConfigError: a file cannot be read.
+    """
     file, servers = flags[f"{side}_config"], flags[side]
     values: dict[str, object] = {}
     if file is not None:
@@ -81,3 +106,31 @@ def _settings(flags: Mapping[str, object], side: str, timeout_ms: int) -> dict[s
     ):
         values.setdefault(key, timeout_ms)
     return values
+
+
+def spark_options(function: F) -> F:
+    """Add the flags by which tasks of Spark's do the work."""
+    return click.option(
+        "--spark", is_flag=True, help="Each partition is a task of Spark's, on all cores or on a cluster."
+    )(master_option(function))
+
+
+@contextmanager
+def offsets_bar(total: int) -> Iterator[Callable[[int], None]]:
+    """A bar of offsets on standard error, where that is a terminal.
+
+    Args:
+        total: how many there are.
+
+    Yields:
+        What is to be told how many are done since the last call; any thread may.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("offsets"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with transient_bar(*columns) as bar:
+        task = bar.add_task("offsets", total=total)
+        yield lambda count: bar.advance(task, count)

@@ -1,8 +1,5 @@
 """pk-mirror verify: compare the records of topics with those of their copies."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -10,11 +7,13 @@ import click
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.kafka_command import CommandError
 from pkafka.cli.kit.options import parse_duration_ms
-from pkafka.cli.kit.output import OutputFormat, Table, View, show, transient_bar
-from pkafka.cli.mirror.flags import flow_options, opened
+from pkafka.cli.kit.output import OutputFormat, Table, View, show
+from pkafka.cli.kit.spark import session, task_bar
+from pkafka.cli.mirror.flags import flow_options, offsets_bar, opened, spark_options
 
 if TYPE_CHECKING:
-    from pkafka.tools.mirroring.verify import Verified
+    from pkafka.tools.mirroring.flow import Flow
+    from pkafka.tools.mirroring.verify import Rules, Verified, Work
 
 _COLUMNS = ("topic", "partition", "copy", "verdict", "same", "repeated", "behind")
 
@@ -25,6 +24,7 @@ _COLUMNS = ("topic", "partition", "copy", "verdict", "same", "repeated", "behind
     "--ignore-timestamps", is_flag=True, help="As where the brokers of the target set the timestamps."
 )
 @click.option("--exact", is_flag=True, help="Records that were copied twice are a difference too.")
+@spark_options
 def verify(**flags: object) -> int:
     """Compare all records of topics with those of their copies, partition by partition.
 
@@ -35,27 +35,30 @@ def verify(**flags: object) -> int:
     timeout_ms = parse_duration_ms(str(flags["timeout"]))
     form = OutputFormat(flags["output"]) if flags["output"] else None
     with opened(flags, timeout_ms) as flow:
-        from pkafka.tools.mirroring.verify import plan
+        from pkafka.tools.mirroring.verify import Rules, plan
         from pkafka.tools.mirroring.verify import verify as compare
 
         work = plan(flow)
         if not work.layout.pairs and not work.layout.missing:
             raise CommandError("no topic of the source is to be mirrored", hint="see --include")
-        with _progress(work.total) as told:
-            found = list(
-                compare(
-                    flow,
-                    work,
-                    ignores_timestamps=bool(flags["ignore_timestamps"]),
-                    timeout_ms=timeout_ms,
-                    told=told,
-                )
-            )
+        rules = Rules(bool(flags["ignore_timestamps"]), timeout_ms)
+        if flags["spark"]:
+            found = _by_spark(flow, work, rules, str(flags["master"]))
+        else:
+            with offsets_bar(work.total) as told:
+                found = list(compare(flow, work, rules, told=told))
     rows = [_row(each) for each in found]
     totals = {key: sum(getattr(each, key) for each in found) for key in ("same", "repeated", "behind")}
     lines = [_line(each) for each in found]
     show(View("partitions", lines, rows, totals, tables=[Table(rows, _COLUMNS)]), form)
     return _judged(found, is_exact=bool(flags["exact"]))
+
+
+def _by_spark(flow: "Flow", work: "Work", rules: "Rules", master: str) -> "list[Verified]":
+    with session("pk-mirror", master) as spark, task_bar(spark):
+        from pkafka.pipeline.mirroring.tasks import verified
+
+        return [*work.missing, *verified(spark, flow.source, flow.target, rules, work.pairs)]
 
 
 def _judged(found: "list[Verified]", *, is_exact: bool) -> ExitStatus:
@@ -99,17 +102,3 @@ def _line(found: "Verified") -> str:
         source = "the end of the source" if at is None else f"source offset {at}"
         text += f"; first difference at {source}, target offset {there}: {part}"
     return text
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar of offsets on standard error, where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("offsets"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with transient_bar(*columns) as bar:
-        task = bar.add_task("offsets", total=total)
-        yield lambda count: bar.advance(task, count)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
@@ -104,23 +105,13 @@ class Flow:
             ApiError, ClientError: their topic cannot be read.
         """
         found: dict[TopicPartition, list[OffsetSync]] = {}
-
-        def take(record: ConsumerRecord) -> None:
-            try:
-                sync = OffsetSync.of(record.key, record.value)
-            except RecordFormatError:
-                return
-            found.setdefault(sync.partition, []).append(sync)
-
         if self.names.source and self.names.target:
             for admin, configs, other in (
                 (self.source_admin, self.source, self.names.target),
                 (self.target_admin, self.target, self.names.source),
             ):
-                topic = self.policy.offset_syncs_topic(other)
-                if topic in {each.name for each in admin.list_topics()}:
-                    with TopicReader(configs, topic, take) as reader:
-                        reader.read_to_end()
+                for sync in read_syncs(admin, configs, self.policy.offset_syncs_topic(other)):
+                    found.setdefault(sync.partition, []).append(sync)
         return found
 
     def checkpoints(self) -> dict[tuple[str, TopicPartition], Checkpoint]:
@@ -145,14 +136,40 @@ class Flow:
         return found
 
 
-def bounds(admin: Admin, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+def read_syncs(admin: Admin, configs: Mapping[str, object], topic: str) -> list[OffsetSync]:
+    """All offset syncs of a topic in their order; none where there is no such topic.
+
+    Args:
+        admin, configs: of the cluster that may have it.
+
+    Raises:
+        ApiError, ClientError: the topic cannot be read.
+    """
+    found: list[OffsetSync] = []
+
+    def take(record: ConsumerRecord) -> None:
+        with suppress(RecordFormatError):
+            found.append(OffsetSync.of(record.key, record.value))
+
+    if topic in {each.name for each in admin.list_topics()}:
+        with TopicReader(configs, topic, take) as reader:
+            reader.read_to_end()
+    return found
+
+
+def bounds(
+    admin: Admin, partitions: Sequence[TopicPartition], *, read_committed: bool = False
+) -> dict[TopicPartition, tuple[int, int]]:
     """First offset and end of partitions.
+
+    Args:
+        read_committed: whether the end is in front of the first transaction that is open.
 
     Raises:
         ApiError, ClientError: one of them is not told.
     """
     starts = admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
-    ends = admin.list_offsets(dict.fromkeys(partitions, LATEST))
+    ends = admin.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
     found = {}
     for each in partitions:
         start, end = starts[each], ends[each]

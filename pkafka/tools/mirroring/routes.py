@@ -92,10 +92,10 @@ def route_of(batch: RawBatch, partition_count: int, rules: Rules) -> int | Recor
             return batch.partition.partition
         if partition_count == 1:
             return 0
-        columns = _columns(batch, header)
+        columns = columns_of(batch, header)
         target = _common_partition(columns, batch.partition.partition % partition_count, partition_count)
         return columns if target is None else target
-    return _columns(batch, header)
+    return columns_of(batch, header)
 
 
 def _may_be_raw(batch: RawBatch, header: BatchHeader, rules: Rules) -> bool:
@@ -106,8 +106,17 @@ def _may_be_raw(batch: RawBatch, header: BatchHeader, rules: Rules) -> bool:
     )
 
 
-def _columns(batch: RawBatch, header: BatchHeader) -> RecordColumns:
-    _, columns = decode_columns_at(memoryview(batch.data), 0, header, check_crc=False)
+def columns_of(batch: RawBatch, header: BatchHeader | None = None) -> RecordColumns:
+    """The records of a batch.
+
+    Args:
+        header: of it, where that is at hand.
+
+    Raises:
+        RecordError: they cannot be read.
+    """
+    known = read_header(batch.data) if header is None else header
+    _, columns = decode_columns_at(memoryview(batch.data), 0, known, check_crc=False)
     assert columns is not None  # a consumer gives no batch without records
     return columns
 

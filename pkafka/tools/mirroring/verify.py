@@ -1,25 +1,20 @@
-"""Compares the partitions of a source with their copies, one after the other."""
+"""Compares the partitions of a source with their copies: one after the other, or each by a program of its own.
 
-import time
+A partition is never cut into parts. What a mirror copied again after a kill is known only by what came before it, and
+offset syncs do not say where a mirror went back: their topic is compacted.
+"""
+
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pkafka.clients.consumer import Consumer
-from pkafka.clients.errors import ClientTimeoutError, Stage
 from pkafka.model import TopicPartition
 from pkafka.tools.mirroring.comparison import Comparison, Difference
 from pkafka.tools.mirroring.flow import Flow, bounds
 from pkafka.tools.mirroring.layout import Beginning, Layout, Pair, beginning_of
-
-_POLL_MS: Final = 500
-_OURS: Final = {
-    "enable.auto.commit": "false",
-    "auto.offset.reset": "none",
-    "allow.auto.create.topics": "false",
-    "max.partition.fetch.bytes": 4 << 20,
-}
+from pkafka.tools.mirroring.partition_log import PartitionLog, reader_settings
 
 
 class Verdict(Enum):
@@ -55,6 +50,33 @@ class Verified(NamedTuple):
     difference: Difference | None = None
 
 
+class PairWork(NamedTuple):
+    """A partition to compare with its copy.
+
+    Args:
+        pair: both.
+        beginning: where both are compared from.
+        source_end, target_end: up to where.
+    """
+
+    pair: Pair
+    beginning: Beginning
+    source_end: int
+    target_end: int
+
+
+class Rules(NamedTuple):
+    """How partitions are compared.
+
+    Args:
+        ignores_timestamps: as where the target's brokers set them.
+        timeout_ms: how long to wait for the next records of a log that has more.
+    """
+
+    ignores_timestamps: bool
+    timeout_ms: int
+
+
 class Work(NamedTuple):
     """What there is to compare.
 
@@ -73,6 +95,21 @@ class Work(NamedTuple):
     def total(self) -> int:
         """How many offsets of the target there are to read."""
         return sum(self.target_ends[each.target] - self.beginnings[each].target for each in self.layout.pairs)
+
+    @property
+    def pairs(self) -> list[PairWork]:
+        """The single comparisons, in the order of the partitions' names."""
+        return [
+            PairWork(
+                each, self.beginnings[each], self.source_ends[each.source], self.target_ends[each.target]
+            )
+            for each in self.layout.pairs
+        ]
+
+    @property
+    def missing(self) -> list[Verified]:
+        """What there is to say of partitions without a copy."""
+        return [Verified(each, Verdict.MISSING) for each in self.layout.missing]
 
 
 def plan(flow: Flow) -> Work:
@@ -99,80 +136,68 @@ def plan(flow: Flow) -> Work:
 
 
 def verify(
-    flow: Flow,
-    work: Work,
-    *,
-    ignores_timestamps: bool,
-    timeout_ms: int,
-    told: Callable[[int], None],
+    flow: Flow, work: Work, rules: Rules, *, told: Callable[[int], None] = lambda _: None
 ) -> Iterator[Verified]:
     """Compare all partitions.
 
     Args:
-        ignores_timestamps: as where the target's brokers set them.
-        timeout_ms: how long to wait for the next records of a log that has more.
         told: how many offsets of the target were read since the last call.
 
     Raises:
         ApiError, ClientError: a log cannot be read.
     """
-    for each in work.layout.missing:
-        yield Verified(each, Verdict.MISSING)
+    yield from work.missing
     with ExitStack() as stack:
         source, target = (
-            stack.enter_context(Consumer(_without_group(each))) for each in (flow.source, flow.target)
+            stack.enter_context(Consumer(reader_settings(each))) for each in (flow.source, flow.target)
         )
-        for pair in work.layout.pairs:
-            begin = work.beginnings[pair]
-            one = _Log(source, pair.source, begin.source, work.source_ends[pair.source], timeout_ms)
-            other = _Log(target, pair.target, begin.target, work.target_ends[pair.target], timeout_ms)
-            comparison = Comparison(ignores_timestamps=ignores_timestamps)
-            _compare(comparison, one, other, told)
-            yield _verified(pair, begin, comparison, one)
+        for each in work.pairs:
+            yield verify_pair(source, target, each, rules, told=told)
 
 
-def _without_group(settings: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in {**settings, **_OURS}.items() if not key.startswith("group.")}
+def verify_pair(
+    source: Consumer,
+    target: Consumer,
+    work: PairWork,
+    rules: Rules,
+    *,
+    told: Callable[[int], None] = lambda _: None,
+) -> Verified:
+    """Compare one partition with its copy.
+
+    Args:
+        source, target: read the two, and nothing else meanwhile.
+        told: as of :func:`verify`.
+
+    Raises:
+        ApiError, ClientError: a log cannot be read.
+    """
+    pair, begin = work.pair, work.beginning
+    one = PartitionLog(source, pair.source, begin.source, work.source_end, rules.timeout_ms)
+    other = PartitionLog(target, pair.target, begin.target, work.target_end, rules.timeout_ms)
+    comparison = Comparison(ignores_timestamps=rules.ignores_timestamps)
+    _compare(comparison, one, other, told)
+    return _verified(pair, begin, comparison, one)
 
 
-class _Log:
-    """One side of a comparison: a partition from an offset up to another."""
+def verify_alone(
+    source: Mapping[str, object], target: Mapping[str, object], rules: Rules, work: PairWork
+) -> Verified:
+    """As :func:`verify_pair`, with consumers of its own: what a task of Spark's does.
 
-    def __init__(
-        self, consumer: Consumer, partition: TopicPartition, start: int, end: int, timeout_ms: int
-    ) -> None:
-        self._consumer = consumer
-        self._partition = partition
-        self._timeout_ms = timeout_ms
-        self.position = start
-        self.end = end
-        consumer.assign([partition])
-        consumer.seek(partition, start)
+    Args:
+        source, target: settings of clients of the two clusters.
 
-    @property
-    def has_more(self) -> bool:
-        """Whether there is something to read before the end."""
-        return self.position < self.end
-
-    def read(self, take: Callable[..., None]) -> None:
-        """Hand on what comes next; markers and holes come as nothing but a later position."""
-        deadline_s = time.monotonic() + self._timeout_ms / 1_000
-        while self.has_more:
-            batches = self._consumer.poll_batches(_POLL_MS)
-            for each in batches:
-                if each.first_offset < self.end:
-                    take(each)
-            self.position = self._consumer.position(self._partition)
-            if batches:
-                return
-            if time.monotonic() > deadline_s:
-                raise ClientTimeoutError(
-                    Stage.REQUEST,
-                    f"nothing came of {self._partition} from offset {self.position} on in {self._timeout_ms} ms",
-                )
+    Raises:
+        ApiError, ClientError: a log cannot be read.
+    """
+    with Consumer(reader_settings(source)) as one, Consumer(reader_settings(target)) as other:
+        return verify_pair(one, other, work, rules)
 
 
-def _compare(comparison: Comparison, source: _Log, target: _Log, told: Callable[[int], None]) -> None:
+def _compare(
+    comparison: Comparison, source: PartitionLog, target: PartitionLog, told: Callable[[int], None]
+) -> None:
     while comparison.difference is None:
         if comparison.needs_target and target.has_more:
             before = target.position
@@ -187,7 +212,7 @@ def _compare(comparison: Comparison, source: _Log, target: _Log, told: Callable[
         comparison.compare()
 
 
-def _verified(pair: Pair, begin: Beginning, comparison: Comparison, source: _Log) -> Verified:
+def _verified(pair: Pair, begin: Beginning, comparison: Comparison, source: PartitionLog) -> Verified:
     at = comparison.source_offset
     behind = source.end - (source.position if at is None else at)
     verdict = Verdict.BEHIND if behind > 0 else Verdict.SAME

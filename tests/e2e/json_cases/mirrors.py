@@ -66,6 +66,25 @@ def copies_are_compared(at: At) -> None:
     at.error("verify", status=ExitStatus.USAGE)
 
 
+@CASES.of("pk-mirror.back-fill")
+def history_is_copied(at: At) -> None:
+    topic = at.topic(b"a", b"b")
+
+    def words() -> Words:
+        alias = at.new("A")
+        aliases = ["--source-alias", alias, "--target-alias", "B"]
+        return ["back-fill", *clusters(at, topic), *aliases, "--offsets-file", str(at.tmp_path / alias)]
+
+    found = at.every_form(words)
+    (row,) = found["partitions"]
+    assert (found["records"], row["state"], row["source_offset"]) == (2, "copied", 1)
+    line = words()
+    assert at.document(*line, "--dry-run")["partitions"][0]["state"] == "planned"
+    at.run(*line)
+    at.error(*line)  # it has records already
+    at.error("back-fill", *clusters(at, topic), status=ExitStatus.USAGE)
+
+
 @CASES.of("pk-mirror.drill")
 def a_loss_is_rehearsed(at: At) -> None:
     topic = at.topic(b"a", b"b")
