@@ -35,6 +35,7 @@ def test_a_producer_tells_what_became_of_each_record(
 ) -> None:
     for name in ("ours", "theirs"):
         talk.create(f"{topic}-{name}")
+    total = 0
     for flags in (
         ("--max-messages", "3"),
         ("--max-messages", "3", "--value-prefix", "7", "--repeating-keys", "2", "--acks", "1"),
@@ -53,6 +54,9 @@ def test_a_producer_tells_what_became_of_each_record(
         summary = dict(shown[-1])
         assert list(summary) == ["name", "acked", "avg_throughput", "sent", "target_throughput"]
         assert (summary["sent"], summary["acked"]) == (count, count)
+        # Kafka's closes its producer at the end of the JVM, too: until then the producer sends in its own time.
+        total += count
+        wait_for(lambda: len(talk.read(f"{topic}-theirs")) == total, what="what Kafka's tool has sent")  # noqa: B023
     written, expected_records = talk.read(f"{topic}-ours"), talk.read(f"{topic}-theirs")
     assert [(each.key, each.value) for each in written] == [
         (each.key, each.value) for each in expected_records
