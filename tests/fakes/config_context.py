@@ -60,6 +60,8 @@ class FakeControl:
         self.clock = ManualClock()
         self.store = EmbeddedStore(directory / "store.sqlite", clock=self.clock)
         self.heard: list[tuple[str, str, Configs]] = []
+        self.waited_for: list[int] = []
+        """How much was reported at each wait for workers to act by it."""
         self.pending: list[Callable[[], None]] = []
         self.configs = ConfigRepository(
             static,
@@ -72,6 +74,9 @@ class FakeControl:
 
     async def run(self, function: Callable[..., T], *args: object) -> T:
         return function(*args)
+
+    async def in_force(self) -> None:
+        self.waited_for.append(len(self.heard))
 
     def close(self) -> None:
         self.configs.stop()

@@ -227,3 +227,4 @@ async def _write(
         change(await context.run(context.configs.peek, entity_type, entity_name))
         return
     await context.run(context.configs.update, entity_type, entity_name, change)
+    await context.in_force()

@@ -62,3 +62,7 @@ class ConfigContext(Protocol):
     async def run(self, function: Callable[..., T], *args: object) -> T:
         """Call ``function`` on the thread that may use the store and give back what it returns or raises."""
         ...
+
+    async def in_force(self) -> None:
+        """Wait until no worker of this broker acts by settings that were changed before."""
+        ...

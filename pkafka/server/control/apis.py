@@ -1,5 +1,6 @@
 """The APIs that the control process serves, and what their handlers get to see of it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -197,3 +198,7 @@ class ControlRequestContext:
     async def run(self, function: Callable[..., T], *args: object) -> T:
         """Call ``function`` on the controller thread, in its turn, and give back what it returns or raises."""
         return await self._broker.run_on_store(function, *args)
+
+    async def in_force(self) -> None:
+        await asyncio.sleep(0)  # behind what the change told
+        await self._channels.heard()

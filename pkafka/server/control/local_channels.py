@@ -107,6 +107,10 @@ class LocalChannels:
                     known.isr, known.partition_epoch = [*now.isr], now.partition_epoch
                     self._assigned[key] = (topic_id, known)
 
+    async def heard(self) -> None:
+        """Wait until the workers have heard all that they were told so far, but for those that are gone or hang."""
+        await self._siblings.heard()
+
     async def settled(self) -> None:
         """Wait until all that is queued now is delivered."""
         mark: asyncio.Future[None] = self._loop.create_future()

@@ -58,6 +58,10 @@ class Siblings:
         for peer in self._following:
             peer.note(operation, payload)
 
+    async def heard(self) -> None:
+        """Wait until the workers have heard all that they were told so far, but for those that are gone or hang."""
+        await asyncio.gather(*self.ask_workers(words.HEARD, None), return_exceptions=True)
+
     def ask_workers(self, operation: str, payload: Payload) -> "list[asyncio.Future[Reply]]":
         """Ask every worker; one that is gone, or hangs, answers with PeerGone."""
         return [peer.call(operation, payload) for peer in self._following]

@@ -60,6 +60,7 @@ async def _alter(
             change({})
         else:
             await context.run(context.configs.update, *at, change)
+            await context.in_force()
     except ApiError as error:
         code, message = ErrorCode(error.code), error.message
     except StoreError as error:

@@ -42,6 +42,10 @@ class Context(ControllerContext, Protocol):
         """The settings of users; change them on the controller thread only."""
         ...
 
+    async def in_force(self) -> None:
+        """Wait until no worker of this broker lets users in by what was stored before."""
+        ...
+
 
 class _Changes(NamedTuple):
     """What is asked of one user."""
@@ -80,6 +84,7 @@ async def _result(ctx: Context, user: str, changes: _Changes) -> AlterUserScramC
             raise ApiError(ErrorCode.NOT_CONTROLLER)
         check(user, changes.deletions, changes.upsertions)
         await ctx.run(ctx.configs.update, USERS, sanitize(user), partial(_changed, changes))
+        await ctx.in_force()
     except ApiError as error:
         return AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)
     except (StoreError, ZnodeFormatError) as error:

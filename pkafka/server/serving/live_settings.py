@@ -81,6 +81,7 @@ class LiveSettings:
             words.TOPIC_CONFIGS: self._topic_configs,
             words.EVERY_TOPIC_CONFIG: self._every_topic_config,
             words.CLIENT_QUOTAS: self._quotas_of_clients,
+            words.HEARD: self._heard,
         }
 
     def _identity(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
@@ -88,6 +89,9 @@ class LiveSettings:
         said = Identity(*payload)
         self._partitions.broker_id = said.broker_id
         self._metadata.cluster_id = said.cluster_id
+
+    def _heard(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """Say that all that came before this is taken over: what comes by one channel is served in its order."""
 
     def _broker_config(self, _peer: Peer, payload: Settings, _blob: memoryview, _fds: list[int]) -> None:
         """Take over dynamic broker settings: all that differ from the file, by key."""

@@ -301,6 +301,13 @@ def test_change_is_stored_noted_described_and_reported(control: FakeControl) -> 
     assert control.configs.topic("orders") == {"retention.ms": "5"}
 
 
+def test_a_change_is_answered_when_workers_act_by_it(control: FakeControl) -> None:
+    _alter(control, ResourceType.TOPIC, "orders", Change("retention.ms", SET, "5"), validate_only=True)
+    assert control.waited_for == []
+    _alter(control, ResourceType.TOPIC, "orders", Change("retention.ms", SET, "5"))
+    assert control.waited_for == [len(control.heard)] == [1]
+
+
 def test_default_of_all_brokers_has_its_own_node(control: FakeControl) -> None:
     _alter(control, ResourceType.BROKER, "", Change("message.max.bytes", SET, "9"))
     _alter(control, ResourceType.BROKER, "7", Change("message.max.bytes", SET, "8"))
