@@ -9,7 +9,7 @@ import click
 from pkafka.cli.kit import output
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.kafka_command import CommandError
-from pkafka.cli.kit.long_running import asked_to_end, run_logged
+from pkafka.cli.kit.long_running import asked_to_end, run_logged, wait_for
 from pkafka.cli.kit.options import command, parse_assignments
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _run(properties: dict[str, str], wanted: "Sequence[DefinedConnector]") -> in
     except PkafkaError as error:
         raise CommandError(str(error)) from None
     output.line(f"pkafka Connect worker is ready, its REST API at {worker.url}")
-    stop.wait()
+    wait_for(stop)
     worker.stop()
     return ExitStatus.OK
 

@@ -5,12 +5,14 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Final, Protocol
 
 from pkafka.cli.kit import output
 from pkafka.cli.kit.daemon import Daemon, log_directory
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.kafka_command import CommandError
+
+_LOOK_S: Final = 0.5
 
 
 class Worker(Protocol):
@@ -50,6 +52,16 @@ def asked_to_end() -> threading.Event:
     return asked
 
 
+def wait_for(asked: threading.Event) -> None:
+    """Wait in the main thread until :func:`asked_to_end` is answered.
+
+    It is this thread that handles signals, and the system may give one to any other: that ends no wait of this thread,
+    so it looks now and then.
+    """
+    while not asked.wait(_LOOK_S):
+        pass
+
+
 def run_until_asked(worker: Worker, asked: threading.Event, text: str) -> int:
     """Run until a signal comes, or the worker ends by itself.
 
@@ -67,7 +79,7 @@ def run_until_asked(worker: Worker, asked: threading.Event, text: str) -> int:
 
     worker.start()
     output.line(text)
-    asked.wait()
+    wait_for(asked)
     worker.stop()
     if worker.failure is not None:
         raise CommandError(f"The worker has ended: {root_text(worker.failure)}")
