@@ -14,12 +14,14 @@ from pkafka.model import TopicPartition
 COUNT = 100
 HANDLED = 30
 # The least that brokers allow by default: so soon the group takes a silent member for dead.
-KEYS = {"session_timeout_ms": 6_000, "max_poll_records": HANDLED}
+SESSION_MS = 6_000
 
 
 def worker_that_dies(bootstrap: str, topic: str, group: str) -> None:
     """Handle some records, begin with more, and be gone."""
-    consumer = Scene(bootstrap, None).consumer(topic, group, **KEYS)
+    consumer = Scene(bootstrap, None).consumer(
+        topic, group, session_timeout_ms=SESSION_MS, max_poll_records=HANDLED
+    )
     records = read(consumer, HANDLED)
     consumer.commit_sync({TopicPartition(topic, 0): records[-1].offset + 1})
     read(consumer, 1)
@@ -41,7 +43,7 @@ def main() -> None:
         process.join()
         assert process.exitcode == 9
         say(f"a worker handled {HANDLED} records, began with more, and died")
-        with play.consumer(topic, group, **KEYS) as successor:
+        with play.consumer(topic, group, max_poll_records=HANDLED) as successor:
             rest = [int(record.value) for record in read(successor, COUNT - HANDLED)]
         say(f"the next one handled {rest[0]} to {rest[-1]}")
         assert rest == list(range(HANDLED, COUNT))

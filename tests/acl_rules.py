@@ -78,7 +78,7 @@ def open_to_admin(address: str) -> None:
 
 def set_rules(address: str, rules: Sequence[Rule]) -> None:
     """Have these rules for clients, and no others; those of the test's own address stay."""
-    with RawClient(address, timeout_s=30) as admin:
+    with RawClient(address) as admin:
         filters = [
             DeleteAclsFilter(
                 resource_type_filter=ResourceType.ANY,

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
@@ -23,8 +24,10 @@ from pkafka.coordination.znodes import Controller, PartitionState
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
+from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pkafka.tools.servers.local_broker import Broker
 from tests.interop.kafka import KafkaBroker, jars
+from tests.raw_client import RawClient
 from tests.talk import code_of, good, wait_for
 
 T = TypeVar("T")
@@ -207,7 +210,7 @@ class Cluster:
         configs: Mapping[str, str] | None = None,
         assignment: Mapping[int, tuple[int, ...]] | None = None,
     ) -> None:
-        """Create a topic, and wait until all its partitions are led."""
+        """Create a topic, and wait until all its partitions are led, and every broker that answers says so."""
         with self.admin() as admin:
             if assignment is not None:
                 wanted = NewTopic(name, assignments=assignment, configs=configs)
@@ -218,6 +221,8 @@ class Cluster:
             lambda: all(leader >= 0 for leader, _ in self.leadership(name).values()),
             what=f"leaders of {name}",
         )
+        for number, broker in enumerate(self.brokers):
+            wait_for(partial(_knows, broker, name), what=f"{name} at broker {number}")
 
     def leadership(self, topic: str) -> dict[int, tuple[int, list[int]]]:
         """Leader and ISR of each partition, as one of the brokers says; waits until that one knows the topic."""
@@ -250,6 +255,17 @@ class Cluster:
 
     def log_dirs(self, broker: int) -> list[Path]:
         return [self.brokers[broker].log_dir, *self.more_directories.get(broker, ())]
+
+
+def _knows(broker: ClusterBroker, topic: str) -> bool:
+    """Whether a broker names leaders of all partitions; one that does not run or stands still need not."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    try:
+        with RawClient(broker.bootstrap, timeout_s=5) as client:
+            [found] = client.call(request, 9).topics
+    except (OSError, ValueError):
+        return True
+    return not found.error_code and all(one.leader_id >= 0 for one in found.partitions)
 
 
 def processes(broker: ClusterBroker) -> list[psutil.Process]:

@@ -124,7 +124,7 @@ def no_process_is_left() -> Iterator[None]:
     left = _marked_processes(mark)
     for process in left.copy():
         try:
-            process.wait(timeout=10)  # it may be just about to end
+            process.wait(timeout=60)  # it may be just about to end
             del left[process]
         except psutil.TimeoutExpired:
             process.kill()

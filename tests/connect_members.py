@@ -36,7 +36,7 @@ class Herd:
         *,
         max_delay_ms: int = 500,
         compatibility: Compatibility = Compatibility.SESSIONED,
-        session_timeout_ms: int = 6_000,
+        session_timeout_ms: int = 60_000,
         rebalance_timeout_ms: int = 60_000,
         offset: int = 1,
         reads_on: bool = False,

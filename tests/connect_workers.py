@@ -18,7 +18,7 @@ from tests.sockets import free_port
 from tests.talk import wait_for
 
 START_TIMEOUT_S: Final = 180.0
-STOP_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 60.0
 _CALL_TIMEOUT_S: Final = 95.0
 _JVM: Final = ("-Xmx512m", "-Xshare:auto")
 _LOGGING: Final = """\

@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import random
+import re
 import select
 import socket
 import struct
@@ -24,9 +25,11 @@ from types import SimpleNamespace
 from typing import IO, Any, Final
 
 import pkafka.tools.servers.local_broker as local_broker
+from tests.sockets import free_port
 
 _NUMBER: Final = struct.Struct(">i")
 _CALL_BYTES_MAX: Final = 128 * 1024
+_ANY_PORT: Final = re.compile(r"^(listeners=\w+://127\.0\.0\.1:)0$")
 _PRELOADED: Final = (
     "pkafka.cli.server_start",
     "pkafka.server.broker",
@@ -144,13 +147,19 @@ brokers: Final = ForkedBrokers()
 
 def fork_brokers() -> None:
     """Let each :class:`pkafka.testing.Broker` of this process be forked, where the system has what that needs."""
+    # Of thousands of starts on a machine with ten other jobs, some take long.
+    local_broker.START_TIMEOUT_S = 120.0
     if hasattr(os, "pidfd_open"):
         forking: Any = SimpleNamespace(**{**vars(subprocess), "Popen": _start})
         vars(local_broker)["subprocess"] = forking
 
 
 def _start(command: Sequence[str], **how: Any) -> "ForkedBroker | subprocess.Popen[bytes]":
-    """Fork a broker; start the program where it lives on without the tests (pk-dev) or loads modules of its own."""
+    """Fork a broker; start the program where it lives on without the tests (pk-dev) or loads modules of its own.
+
+    In place of any port it gets one that the kernel gives to nobody, so that it is free when the broker comes back.
+    """
+    command = [_ANY_PORT.sub(lambda found: f"{found[1]}{free_port()}", word) for word in command]
     if how["start_new_session"] or "PYTHONPATH" in how["env"]:
         return subprocess.Popen(command, **how)
     del how["start_new_session"]

@@ -45,8 +45,9 @@ _OWN_VARIABLES: Final = (
     *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"),
     *("PK_PROFILE", "PK_COMPAT", "PK_BOOTSTRAP_SERVER"),
 )
-_GRACE_S: Final = 5.0
-"""How long a command may take to end after Ctrl-C, and a thread of it after its end."""
+_GRACE_S: Final = 60.0
+"""How long a command may take to end after Ctrl-C, and a thread of it after its end: a machine may stand still."""
+_PRESSED_AGAIN_S: Final = 2.5
 
 
 class Outcome(NamedTuple):
@@ -292,7 +293,7 @@ def _ctrl_c_after(seconds: float, complaints: list[str]) -> Iterator[threading.E
                     complaints.append(f"it does not end {waited:g} s after Ctrl-C")
                 pressed.set()
                 signal.pthread_kill(main, signal.SIGINT)
-            wait = _GRACE_S / 2
+            wait = _PRESSED_AGAIN_S
 
     watchdog = threading.Thread(target=press, daemon=True)
     watchdog.start()

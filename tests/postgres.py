@@ -15,7 +15,7 @@ from tests.talk import wait_for
 
 _PLACES: Final = ":".join([os.environ.get("PATH", ""), *map(str, Path("/usr/lib/postgresql").glob("*/bin"))])
 _USER: Final = "postgres"
-_START_TIMEOUT_S: Final = 30.0
+_START_TIMEOUT_S: Final = 60.0
 
 
 def missing() -> str | None:

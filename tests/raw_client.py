@@ -98,7 +98,7 @@ class RawClient:
     def read_frame(self) -> bytes:
         return self.read_bytes(struct.unpack(">i", self.read_bytes(4))[0])
 
-    def is_closed(self, *, within_s: float = 5.0) -> bool:
+    def is_closed(self, *, within_s: float = 60.0) -> bool:
         """Whether the broker closes the connection, without another answer."""
         self.sock.settimeout(within_s)
         try:
@@ -158,7 +158,7 @@ def create_topic(address: str, partitions: int = 1, **configs: object) -> str:
                 ],
             )
         ],
-        timeout_ms=10_000,
+        timeout_ms=60_000,
     )
     with RawClient(address) as client:
         [topic] = client.call(request, 5).topics
@@ -195,7 +195,7 @@ def produce_request(
     pairs = sets.items() if isinstance(sets, Mapping) else sets
     return produce.ProduceRequest(
         acks=acks,
-        timeout_ms=10_000,
+        timeout_ms=60_000,
         topic_data=[
             produce.TopicProduceData(
                 name=topic, partition_data=[produce.PartitionProduceData(index=partition, records=data)]

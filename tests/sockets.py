@@ -1,6 +1,7 @@
 """The sockets of this machine, seen from outside."""
 
 import contextlib
+import os
 import random
 import socket
 from collections.abc import Iterator
@@ -14,11 +15,14 @@ _PORTS: Final = random.Random()
 def free_port() -> int:
     """A port that no process listens on, and that the kernel gives to no connection.
 
-    Tests that run at the same time draw from thousands of ports. Listen on port 0 where that is possible.
+    Tests that run at the same time draw from thousands of ports, each process of pytest-xdist from its own: what one
+    has drawn, and listens at later, no other takes. Listen on port 0 where that is possible.
     """
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     while True:
-        port = _PORTS.randrange(10_000, lowest)
+        port = _PORTS.randrange(10_000 + number, lowest, count)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from tests.class_archives import oracle_root, with_archive
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -167,6 +168,30 @@ def _own(files: Path) -> dict[str, str]:
     files.mkdir(exist_ok=True)
     own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_SESSION)}
     return {**own, "TMPDIR": str(files)}
+
+
+def run_until(
+    writer: "DataStreamWriter",
+    is_so: "Callable[[StreamingQuery], bool]",
+    query: "StreamingQuery | None" = None,
+) -> "StreamingQuery":
+    """Run a stream, or go on with it, until something is so; it runs then.
+
+    Where what reads it in Python started too late, as :func:`run_to_end` says, it is started again.
+    """
+    from pkafka.pipeline.runner import STARTED_LATE
+
+    ends_s = time.monotonic() + END_S
+    query = query or writer.start()
+    while not is_so(query):
+        error = query.exception()
+        if error is not None:
+            if STARTED_LATE not in str(error):
+                raise error
+            query = writer.start()
+        assert time.monotonic() < ends_s
+        time.sleep(0.03)
+    return query
 
 
 def run_to_end(writer: "DataStreamWriter") -> "list[StreamingQueryProgress]":

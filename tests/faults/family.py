@@ -37,7 +37,7 @@ def kill(broker: Broker | ClusterBroker, name: str) -> psutil.Process:
 
 
 def replaced(
-    broker: Broker | ClusterBroker, victim: psutil.Process, name: str, *, timeout_s: float = 15.0
+    broker: Broker | ClusterBroker, victim: psutil.Process, name: str, *, timeout_s: float = 60.0
 ) -> psutil.Process:
     """The process that took the place of ``victim``."""
     deadline = time.monotonic() + timeout_s

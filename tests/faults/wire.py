@@ -171,7 +171,7 @@ def _outcomes(answer: Any) -> dict[int, tuple[ErrorCode, bytes]]:
     }
 
 
-def eventually(attempt: Callable[[], T | None], *, timeout_s: float = 20.0, pause_s: float = 0.02) -> T:
+def eventually(attempt: Callable[[], T | None], *, timeout_s: float = 60.0, pause_s: float = 0.02) -> T:
     """The first truthy answer of ``attempt``; OSErrors count as not yet.
 
     Raises:
