@@ -1,4 +1,7 @@
-"""As tests/unit/cli/test_any_input.py, where a broker answers: further in, on topics with odd records and a group."""
+"""As tests/unit/cli/test_any_input.py, where a broker answers: further in, on topics with odd records and a group.
+
+The broker is this module's own: what commands do to it (quotas, settings, topics that go) is nothing for other tests.
+"""
 
 from pathlib import Path
 from typing import Final
@@ -33,18 +36,16 @@ LEAVES: Final = [leaf for leaf in leaves() if _talks_to_brokers(leaf)]
 
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
-def test_no_input_ends_a_command_in_a_traceback(leaf: Leaf, pkafka_broker: Broker, tmp_path: Path) -> None:
-    _fill(pkafka_broker.bootstrap)
-    check_any_input(leaf, pkafka_broker.bootstrap, tmp_path, share=1 / 5)
+def test_no_input_ends_a_command_in_a_traceback(leaf: Leaf, broker: Broker, tmp_path: Path) -> None:
+    _fill(broker.bootstrap)
+    check_any_input(leaf, broker.bootstrap, tmp_path, share=1 / 5)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
-def test_no_value_of_a_flag_ends_a_command_in_a_traceback(
-    leaf: Leaf, pkafka_broker: Broker, tmp_path: Path
-) -> None:
-    _fill(pkafka_broker.bootstrap)
-    check_each_flag(leaf, pkafka_broker.bootstrap, tmp_path)
+def test_no_value_of_a_flag_ends_a_command_in_a_traceback(leaf: Leaf, broker: Broker, tmp_path: Path) -> None:
+    _fill(broker.bootstrap)
+    check_each_flag(leaf, broker.bootstrap, tmp_path)
 
 
 def _fill(servers: str) -> None:

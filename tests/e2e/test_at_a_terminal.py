@@ -36,6 +36,7 @@ def admin(broker: Broker) -> Iterator[Admin]:
 def groups(talk: Talk, topic: str, admin: Admin) -> Iterator[list[str]]:
     """Two groups without members, which are all that there are."""
     talk.create(topic)
+    admin.delete_groups(_known(admin))  # what other tests have left
     names = [f"g-{topic}-{each}" for each in (1, 2)]
     for name in names:
         admin.alter_group_offsets(name, {TopicPartition(topic, 0): OffsetAndMetadata(0)})

@@ -1,7 +1,6 @@
 """The logs of a broker in the background: Kafka's files, what goes where, and levels that change while it runs."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.test_commands import Shell, settings, stop
+from tests.e2e.test_commands import PID_FILE, Shell, own_node, settings, stop
 from tests.talk import wait_for
 
 
@@ -20,8 +19,7 @@ def pk(tmp_path: Path) -> Shell:
 
 @pytest.fixture
 def node() -> int:
-    """Of the broker; pk-server-stop sees every broker of the machine."""
-    return 700 + os.getpid() % 100
+    return own_node()
 
 
 @pytest.fixture
@@ -86,6 +84,11 @@ def test_levels_of_these_logs_change_while_the_broker_runs(pk: Shell, node: int,
     assert sorted(read.stdout.split()) == ["a", "b"]
     stopped = pk("configs:main", *loggers, "--alter", "--delete-config", "kafka.request.logger")
     assert stopped.returncode == 0, stopped
+    told = re.compile(r"\[(\d+)\] log level of kafka\.request\.logger: its parent's")
+    log = pk.folder / "logs" / "server.log"
+    broker = psutil.Process(int((pk.folder / "data" / PID_FILE).read_text()))
+    processes = {str(each.pid) for each in (broker, *broker.children())}
+    wait_for(lambda: {*told.findall(log.read_text())} == processes, what="every process takes the level over")
 
     line = re.compile(r"\[.*?\] DEBUG \[(\d+)\] Completed request:(\{.*\}) \(kafka\.request\.logger\)")
     matches = [line.fullmatch(each) for each in requests.read_text().splitlines()]

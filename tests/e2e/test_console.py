@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
@@ -21,6 +22,9 @@ from tests.talk import Talk, good, talking, wait_for
 
 pytestmark = pytest.mark.usefixtures("plain_environment")
 
+KEPT: Final = {"retention_ms": -1}
+"""Of topics whose records are years old: the broker looks for what it need not keep now and then."""
+
 
 def exists(topic: str, capsys: pytest.CaptureFixture[str]) -> bool:
     capsys.readouterr()
@@ -31,9 +35,16 @@ def exists(topic: str, capsys: pytest.CaptureFixture[str]) -> bool:
 def test_a_topic_is_made_by_being_consumed(capsys: pytest.CaptureFixture[str]) -> None:
     for args in (["--from-beginning"], ["--partition", "0", "--offset", "earliest"]):
         topic = f"console-{uuid.uuid4().hex[:8]}"
-        assert console_consumer.main.run(["--topic", topic, "--timeout-ms", "500", *args]) == ExitStatus.OK
-        assert capsys.readouterr().err == "Processed a total of 0 messages\n"
-        assert exists(topic, capsys)
+
+        def is_made_by_asking(topic: str = topic, args: list[str] = args) -> bool:
+            """On a busy machine the time may be over before the broker has heard of it."""
+            capsys.readouterr()
+            status = console_consumer.main.run(["--topic", topic, "--timeout-ms", "500", *args])
+            if status == ExitStatus.OK:
+                assert capsys.readouterr().err == "Processed a total of 0 messages\n"
+            return status == ExitStatus.OK and exists(topic, capsys)
+
+        wait_for(is_made_by_asking, what=f"{topic} by {args}")
 
 
 def test_a_topic_that_does_not_come_is_told_within_the_timeout(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,7 +52,7 @@ def test_a_topic_that_does_not_come_is_told_within_the_timeout(capsys: pytest.Ca
     began = time.monotonic()
     args = ["--topic", topic, "--timeout-ms", "300", "--consumer-property", "allow.auto.create.topics=false"]
     assert console_consumer.main.run(args) == ExitStatus.FAILURE
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 30  # and not the minute that a client has for its calls
     assert "create it with pk-topics --create" in capsys.readouterr().err
     assert not exists(topic, capsys)
 
@@ -59,7 +70,7 @@ def test_what_was_typed_is_sent_before_a_signal_ends_the_producer(
         producer.stdin.flush()
         wait_for(lambda: exists(topic, capsys), what="the first line was read")
         producer.send_signal(number)
-        producer.wait(20)
+        producer.wait(60)
     assert producer.returncode == 128 + number
     args = ["--topic", topic, "--from-beginning", "--until-end"]
     assert console_consumer.main.run(args) == ExitStatus.OK
@@ -86,7 +97,7 @@ def consumed(capsys: pytest.CaptureFixture[str], topic: str, *args: str) -> list
 
 def test_the_last_records_and_those_of_a_time(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     topic = f"console-{uuid.uuid4().hex[:8]}"
-    talk.create(topic, 2)
+    talk.create(topic, 2, **KEPT)
     for partition in range(2):
         records = [(1_000 * number, None, b"%d-%d" % (partition, number), ()) for number in range(1, 6)]
         talk.produce(topic, bytes(build_batch(records)), partition=partition)
@@ -122,8 +133,8 @@ def test_what_is_consumed_as_json_lines_is_produced_again(
     talk: Talk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, copy = (f"console-{uuid.uuid4().hex[:8]}" for _ in range(2))
-    talk.create(source, 2)
-    talk.create(copy, 2)
+    talk.create(source, 2, **KEPT)
+    talk.create(copy, 2, **KEPT)
     headers = (("h", b"1"), ("h", None), ("h", b"1"), ("binary", b"\xff"), ("none", None))
     records = [
         (5_000, b"k", b"v", headers),
@@ -157,7 +168,7 @@ def test_only_wanted_records_are_shown_and_counted(talk: Talk, capsys: pytest.Ca
 
 def test_conditions_on_keys_headers_and_fields(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     topic = f"console-{uuid.uuid4().hex[:8]}"
-    talk.create(topic)
+    talk.create(topic, **KEPT)
     records = [
         (1, b"user-1", b'{"order":{"items":["tea"]}}', (("trace", b"abc"), ("trace", b"def"))),
         (2, b"user-2", b'{"order":{"items":["coffee",2]}}', (("trace", None),)),
@@ -184,7 +195,7 @@ def test_conditions_on_keys_headers_and_fields(talk: Talk, capsys: pytest.Captur
 
 def test_ranges_and_counts_together(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     topic = f"console-{uuid.uuid4().hex[:8]}"
-    talk.create(topic)
+    talk.create(topic, **KEPT)
     # Times that are not in order: a range begins and ends with the first record of a time or later.
     times = (1_000, 3_000, 2_000, 4_000, 5_000)
     talk.produce(topic, bytes(build_batch([(at, None, b"%d" % at, ()) for at in times])))
@@ -219,10 +230,8 @@ def test_a_topic_that_grows_has_an_end(
     try:
         wait_for(lambda: talk.ends(topic)[1] > 10, what="more records")
         first = consumed(capsys, topic, "--from-beginning")
-        end = talk.ends(topic)[1]
         assert first[:3] == ["first", "second", "later"]
-        assert len(first) < end
-        wait_for(lambda: talk.ends(topic)[1] > end, what="records behind that end")
+        wait_for(lambda: talk.ends(topic)[1] > len(first), what="records behind that end")
     finally:
         is_over.set()
         sender.join()
@@ -241,6 +250,6 @@ def test_partitions_that_come_later_are_read_from_their_beginning(talk: Talk) ->
             good(talk.admin.create_partitions({topic: 2})[topic])
             talk.send(topic, b"second", partition=1)
             assert reading.stdout.readline() == "second\n"
-            assert reading.wait(20) == 0
+            assert reading.wait(60) == 0
         finally:
             reading.kill()

@@ -13,7 +13,7 @@ from pkafka.records.builder import build_batch
 from pkafka.testing import running_broker
 from tests.talk import Talk
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize("ends", ["stop", "kill"])
@@ -61,7 +61,7 @@ def test_a_broker_that_comes_back_is_read_on_where_the_consumer_was(tmp_path: Pa
 def test_reading_for_long_does_not_grow(tmp_path: Path) -> None:
     with running_broker(tmp_path / "broker") as broker:
         talk = Talk(broker.bootstrap)
-        talk.create("t")
+        talk.create("t", retention_ms=-1)
         data = bytes(build_batch([(1, None, bytes(1_000), ())] * 900))
         for _ in range(50):
             talk.produce("t", data)

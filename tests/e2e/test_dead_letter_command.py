@@ -28,8 +28,8 @@ class Dead:
     def __init__(self, broker: Broker, talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
         self._broker, self._talk, self._capsys = broker, talk, capsys
         self.name, self.origin = new_topic_name(), new_topic_name()
-        talk.create(self.name)
-        talk.create(self.origin, 2)
+        for name, partitions in ((self.name, 1), (self.origin, 2)):
+            talk.create(name, partitions, retention_ms=-1)  # the letters are years old
 
     def add(self, value: bytes, connector: str = "a", error: str = "DataException", **more: Any) -> None:
         reasons = {
@@ -114,7 +114,7 @@ def test_letters_that_do_not_say_where_they_came_from_need_a_topic(dead: Dead, t
     found = dead.run("replay", status=ExitStatus.FAILURE)
     assert [(each["to"], each["replayed"]) for each in found["letters"]] == [(None, False)]
     other = new_topic_name()
-    talk.create(other)
+    talk.create(other, retention_ms=-1)
     assert dead.values("replay", "--to", other) == ["bare"]
     assert dead.back(other, 0) == [b"bare"]
     assert dead.values("show") == []

@@ -68,7 +68,7 @@ def has_all(talk: Talk, topic: str, partition: int, count: int) -> bool:
 def test_records_are_copied_as_they_are(
     worker: ConnectWorker, source: Broker, broker: Broker, a: Talk, b: Talk, topic: str
 ) -> None:
-    a.create(topic, 3, **{"retention.ms": 777_000_000})
+    a.create(topic, 3, **{"retention.ms": -1})  # the records are years old
     sent: list[tuple[bytes | None, bytes | None, int, int, list[tuple[str, bytes | None]]]] = [
         (b"k", b"v", 1_700_000_000_000, 0, [("h", b"1"), ("h", None)]),
         (None, b"w", 1_700_000_000_500, 0, []),
@@ -78,7 +78,7 @@ def test_records_are_copied_as_they_are(
         for key, value, timestamp_ms, partition, headers in sent:
             producer.send(
                 topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
-            ).result(30)
+            ).result(120)
     mirror(worker, "Source", source, broker, 2, topics=topic, tasks_max=2)
     copy = f"A.{topic}"
     wait_for(lambda: has_all(b, copy, 0, 2) and has_all(b, copy, 2, 1))
@@ -110,7 +110,11 @@ def test_offsets_and_syncs_tell_how_far_a_copy_has_come(
     name = mirror(worker, "Source", source, broker, topics=topic, offset_lag_max=8)
     # The first record, those by which a translation would be too far behind, and the last with the next commit.
     wait_for(lambda: syncs(a, topic)[-1:] == [(0, 19, 19)])
-    assert syncs(a, topic)[:3] == [(0, 0, 0), (0, 9, 9), (0, 18, 18)]
+    # A commit in the middle brings one more.
+    found = syncs(a, topic)
+    assert {(0, 0, 0), (0, 9, 9), (0, 18, 18)} <= {*found}
+    assert found == sorted(found)
+    assert len(found) < 10
     place = {"cluster": "A", "partition": 0, "topic": topic}
     stored = {"offsets": [{"partition": place, "offset": {"offset": 19}}]}
     wait_for(lambda: worker.rest.call("GET", f"/connectors/{name}/offsets").body == stored)
@@ -212,12 +216,16 @@ def test_a_group_goes_on_at_the_copy(
         assert client.checkpoint_topics() == {"A.checkpoints.internal"}
         assert copy.topic in client.remote_topics("A")
         assert client.remote_topics("C") == set()
+        # The group's offset here may be there before the checkpoint.
+        wait_for(lambda: copy in client.remote_consumer_offsets(group, "A"))
         position = client.remote_consumer_offsets(group, "A")[copy]
         assert (position.offset, client.remote_consumer_offsets(other, "A")) == (9, {})
-    metrics = worker.rest.call("GET", "/metrics").body
     place = f'partition="0",source="A",target="B",topic="A.{topic}"'
-    assert f'checkpoint_latency_ms{{group="{group}",{place}}}' in metrics
-    assert f'record_count{{partition="0",target="B",topic="A.{topic}"}} 10.0' in metrics
+    wanted = (
+        f'checkpoint_latency_ms{{group="{group}",{place}}}',
+        f'record_count{{partition="0",target="B",topic="A.{topic}"}} 10.0',
+    )
+    wait_for(lambda: all(each in worker.rest.call("GET", "/metrics").body for each in wanted))
     # The group goes on, here and there; the position here is never taken back.
     commit(source.bootstrap, group, {TopicPartition(topic, 0): 7})
     wait_for(lambda: committed(broker.bootstrap, group) == {copy: 12})
@@ -227,7 +235,8 @@ def test_a_group_goes_on_at_the_copy(
         wait_for(lambda: client.remote_consumer_offsets(group, "A")[copy].offset == 13)
     assert committed(broker.bootstrap, group) == {copy: 15}
     # A group with members here is left alone.
-    with Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"{group}-2"}) as consumer:
+    keys = {"bootstrap.servers": broker.bootstrap, "group.id": f"{group}-2", "enable.auto.commit": "false"}
+    with Consumer(keys) as consumer:
         consumer.subscribe([copy.topic])
         wait_for(lambda: consumer.poll(100) is not None and consumer.assignment())
         commit(source.bootstrap, f"{group}-2", {TopicPartition(topic, 0): 3})
@@ -300,7 +309,7 @@ def test_a_source_that_comes_later_is_found(
         with talking(late.bootstrap) as talk:
             talk.create(topic)
             talk.send(topic, b"late")
-        wait_for(lambda: has_all(b, f"A.{topic}", 0, 1), timeout_s=60)
+        wait_for(lambda: has_all(b, f"A.{topic}", 0, 1))
     # It goes away and the task waits for it.
     assert worker.rest.state(configs["name"]) == ("RUNNING", ("RUNNING",))
 
@@ -333,7 +342,7 @@ def test_topics_that_are_copied_back_under_their_names_are_copied_no_more(
     worker.create({**back, "producer.override.bootstrap.servers": source.bootstrap})
     wait_for(lambda: has_all(a, topic, 0, 3))
     for name in ("there", "back"):
-        wait_for(partial(has_failed, worker, name), timeout_s=60)
+        wait_for(partial(has_failed, worker, name))
     trace = worker.rest.call("GET", "/connectors/there/status").body["connector"]["trace"]
     assert f"A flow from B to A copies topics back that this one copies: {topic}." in trace
     b.send(topic, b"stays")
