@@ -21,7 +21,7 @@ from tests.e2e.test_replication_throttles import is_moving, limit
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180), pytest.mark.usefixtures("plain_environment")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.usefixtures("plain_environment")]
 
 RECORD: Final = bytes(10_000)
 RECORDS: Final = 50
@@ -55,7 +55,7 @@ def address(cluster: Cluster, broker: int) -> str:
 def beans(cluster: Cluster, broker: int, pattern: str) -> dict[str, dict[str, Any]]:
     """The attributes of the beans that a pattern means, by their names."""
     query = urllib.parse.urlencode({"qry": pattern})
-    with urllib.request.urlopen(f"{address(cluster, broker)}/jmx?{query}", timeout=10) as answer:
+    with urllib.request.urlopen(f"{address(cluster, broker)}/jmx?{query}", timeout=60) as answer:
         return {each.pop("name"): each for each in json.load(answer)["beans"]}
 
 
@@ -176,14 +176,14 @@ def test_a_balance_of_leaders_is_not_one_of_load(
     busy, idle, third = 2, 0, 1
     cluster.create_topic("skewed", assignment={0: (busy, idle), 1: (idle, third), 2: (third, busy)})
     wait_for(lambda: len(cluster.leadership("skewed")) == 3)
-    pages = MetricsPages([address(cluster, broker) for broker in range(3)], timeout_s=10)
+    pages = MetricsPages([address(cluster, broker) for broker in range(3)], timeout_s=60)
     with cluster.admin() as admin:
-        before = look(admin, timeout_ms=10_000, pages=pages)
+        before = look(admin, timeout_ms=60_000, pages=pages)
         fill(cluster, "skewed")
         assert read(cluster, "skewed") == RECORDS
         wait_for(lambda: cluster.same_logs("skewed"))
-        now = look(admin, timeout_ms=10_000, pages=pages)
-        unknown = overview(look(admin, timeout_ms=10_000), before)
+        now = look(admin, timeout_ms=60_000, pages=pages)
+        unknown = overview(look(admin, timeout_ms=60_000), before)
     rows = {row.broker: row for row in overview(now, before).brokers}
     assert {row.bytes_from for row in rows.values()} == {"metrics"}
     counted = [each.traffic for one in (before, now) for each in one.brokers if each.id == busy]
@@ -229,11 +229,14 @@ def test_a_follower_that_hangs_leaves_the_isr_and_comes_back(cluster: Cluster) -
 
         def send() -> None:
             for partition in (0, 1):
-                producer.send("watched", b"x", partition=partition).result(30)
+                producer.send("watched", b"x", partition=partition).result(120)
 
         # It is to know the leader before: asked by a producer that has just begun, who hangs would not answer.
         send()
-        wait_for(lambda: cluster.same_logs("watched", 0) and cluster.same_logs("watched", 1))
+        # On a slow machine it may have left for being late with these, and come back: that is not counted here.
+        wait_for(
+            lambda: cluster.same_logs("watched", 0) and cluster.same_logs("watched", 1) and sizes() == [2, 2]
+        )
         shrinks, expands, failed = changes()
         before = value(cluster, controller, decided, "Count")
         with hanging(cluster.brokers[follower]):
@@ -259,26 +262,33 @@ def test_a_broker_that_dies_and_the_next_controller(cluster: Cluster) -> None:
     elections = STATS.format("LeaderElectionRateAndTimeMs")
     before = value(cluster, controller, elections, "Count")
     cluster.brokers[dead].kill()
-    wait_for(
-        lambda: value(cluster, controller, CONTROLLER.format("OfflinePartitionsCount")) > 0, timeout_s=60
-    )
+    wait_for(lambda: value(cluster, controller, CONTROLLER.format("OfflinePartitionsCount")) > 0)
     wait_for(lambda: dead not in cluster.leadership("elected")[0][1])
     now = beans(cluster, controller, elections)[elections]
     assert now["Count"] > before
     assert 0 < now["Max"] < 60_000
     assert value(cluster, controller, STATS.format("UncleanLeaderElectionsPerSec"), "Count") == 0
-    partitions = described(cluster)
-    offline = sum(one.leader is None for one in partitions)
-    assert value(cluster, controller, CONTROLLER.format("OfflinePartitionsCount")) == offline
-    assert (
-        value(cluster, other, CONTROLLER.format("OfflinePartitionsCount")) == 0
-    )  # the controller alone tells
-    for broker in (controller, other):
-        lacking = sum(one.leader == broker and len(one.isr) < len(one.replicas) for one in partitions)
-        assert value(cluster, broker, REPLICAS.format("UnderReplicatedPartitions")) == lacking
-    assert any(one.leader in (controller, other) and len(one.isr) < len(one.replicas) for one in partitions)
+
+    def agree() -> bool:
+        """Whether all that is measured is what a broker says, which may be the last to hear of the death."""
+        partitions = described(cluster)
+        lacking = [one for one in partitions if len(one.isr) < len(one.replicas) and one.leader is not None]
+        return (
+            any(one.leader in (controller, other) for one in lacking)
+            and value(cluster, controller, CONTROLLER.format("OfflinePartitionsCount"))
+            == sum(one.leader is None for one in partitions)
+            and all(
+                value(cluster, broker, REPLICAS.format("UnderReplicatedPartitions"))
+                == sum(one.leader == broker for one in lacking)
+                for broker in (controller, other)
+            )
+        )
+
+    wait_for(agree, what="what is measured")
+    # The controller alone tells.
+    assert value(cluster, other, CONTROLLER.format("OfflinePartitionsCount")) == 0
     cluster.brokers[dead].start()
-    wait_for(lambda: is_well(cluster), timeout_s=60)
+    wait_for(lambda: is_well(cluster))
 
     changes = STATS.format("ControllerChangeRateAndTimeMs")
     knew = [value(cluster, broker, changes, "Count") for broker in (dead, other)]
@@ -288,8 +298,12 @@ def test_a_broker_that_dies_and_the_next_controller(cluster: Cluster) -> None:
     def active() -> list[int]:
         return [value(cluster, broker, CONTROLLER.format("ActiveControllerCount")) for broker in alive]
 
-    wait_for(lambda: sum(active()) == 1, timeout_s=60)
-    now_counts = [value(cluster, broker, changes, "Count") for broker in alive]
-    assert all(now > then for now, then in zip(now_counts, knew, strict=True))
+    wait_for(lambda: sum(active()) == 1)
+
+    def both_know() -> bool:
+        now_counts = [value(cluster, broker, changes, "Count") for broker in alive]
+        return all(now > then for now, then in zip(now_counts, knew, strict=True))
+
+    wait_for(both_know, what="who is not elected to hear of it")
     cluster.brokers[controller].start()
-    wait_for(lambda: is_well(cluster), timeout_s=60)
+    wait_for(lambda: is_well(cluster))

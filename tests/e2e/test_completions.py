@@ -44,7 +44,7 @@ def topic(pkafka_broker: Broker) -> str:
 def test_names_are_those_of_the_cluster_that_the_line_means(
     pkafka_broker: Broker, topic: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_names, "_DEADLINE_S", 20.0)
+    monkeypatch.setattr(live_names, "_DEADLINE_S", 60.0)
     servers = pkafka_broker.bootstrap
     assert topic in live_names.names("topics", ["pk-topics", "--bootstrap-server", servers, "--topic", ""])
     assert live_names.names("brokers", ["pk-log-dirs", f"--bootstrap-server={servers}"]) == ["0"]
@@ -62,7 +62,7 @@ def test_names_are_those_of_the_cluster_that_the_line_means(
 def test_transactional_ids_are_offered(
     pkafka_broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_names, "_DEADLINE_S", 20.0)
+    monkeypatch.setattr(live_names, "_DEADLINE_S", 60.0)
     line = [
         "pk-transactions",
         "--bootstrap-server",
@@ -78,7 +78,7 @@ def test_transactional_ids_are_offered(
 def test_settings_are_those_of_what_the_line_changes(
     pkafka_broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_names, "_DEADLINE_S", 20.0)
+    monkeypatch.setattr(live_names, "_DEADLINE_S", 60.0)
     line = ["pk-configs", "--bootstrap-server", pkafka_broker.bootstrap, "--alter"]
     of_topics = live_names.names("config-keys", [*line, "--topic", topic])
     assert "retention.ms" in of_topics
@@ -120,14 +120,14 @@ def test_nobody_waits_for_a_broker_that_says_nothing() -> None:
         host, port = server.getsockname()
         began = time.monotonic()
         assert live_names.names("topics", ["pk-topics", "--bootstrap-server", f"{host}:{port}"]) == []
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 25  # and not the half minute that clients have for a request
 
 
 def test_names_can_be_asked_for_in_any_thread(
     pkafka_broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No signal ends the question: it would leave open what nobody holds yet."""
-    monkeypatch.setattr(live_names, "_DEADLINE_S", 20.0)
+    monkeypatch.setattr(live_names, "_DEADLINE_S", 60.0)
     line = ["pk-topics", "--bootstrap-server", pkafka_broker.bootstrap, "--topic", ""]
     with ThreadPoolExecutor(1) as thread:
         assert topic in thread.submit(live_names.names, "topics", line).result(60)
@@ -146,12 +146,12 @@ def test_bash_completes_topics_and_keys(pkafka_broker: Broker, topic: str, home:
         line = " ".join(f"'{word}'" for word in ("pk-topics", *words))
         text = f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _pk_topics; echo ${{COMPREPLY[@]}}"
         done = subprocess.run(
-            ["bash", "-c", text], capture_output=True, text=True, timeout=30, check=True, env=environment
+            ["bash", "-c", text], capture_output=True, text=True, timeout=60, check=True, env=environment
         )
         return done.stdout.split()
 
     # The deadline is short on purpose, and a busy machine may need a second try.
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while topic not in offered("--describe", "--topic", topic[:14]):
         assert time.monotonic() < deadline
     assert offered("--create", "--config", "retention.m") == ["retention.ms="]
@@ -181,13 +181,13 @@ def test_bash_completes_words_that_it_breaks(pkafka_broker: Broker, topic: str, 
             " _pk_topics; echo ${COMPREPLY[@]}"
         )
         done = subprocess.run(
-            ["bash", "-c", text], capture_output=True, text=True, timeout=30, check=True, env=environment
+            ["bash", "-c", text], capture_output=True, text=True, timeout=60, check=True, env=environment
         )
         return done.stdout
 
     # The deadline is short on purpose, and a busy machine may need another try.
-    wait_for(lambda: topic in offered(topic[:14]).split(), timeout_s=20)
-    wait_for(lambda: topic in offered("").split(), timeout_s=20)
+    wait_for(lambda: topic in offered(topic[:14]).split())
+    wait_for(lambda: topic in offered("").split())
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,12 @@ from pkafka.testing import Broker, running_broker
 from tests.json_schemas import check
 from tests.talk import Talk, good, wait_for
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120), pytest.mark.usefixtures("plain_environment")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.usefixtures("plain_environment")]
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 WINDOW_S = 1
+BATCHES = 100
+"""One goes in a window, so that a move that is held back is not over before it was looked at."""
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +72,7 @@ def test_a_move_from_the_plan_to_its_end(
 
     talk.create(topic)
     wait_for(lambda: talk.ends(topic) == (0, 0))
-    for number in range(30):
+    for number in range(BATCHES):
         talk.send(topic, b"%d" % number)
     here = home_of(talk, topic)
     there = other_home(talk, here)
@@ -94,11 +96,11 @@ def test_a_move_from_the_plan_to_its_end(
     verified = run("--verify", *file, "--wait", "60s")
     assert f"Reassignment of replica {topic}-0-0 completed successfully." in verified
     assert home_of(talk, topic) == there
-    assert [record.value for record in talk.read(topic)] == [b"%d" % number for number in range(30)]
+    assert [record.value for record in talk.read(topic)] == [b"%d" % number for number in range(BATCHES)]
     wait_for(lambda: not list(Path(here).glob(f"{topic}-*")), what="the old files to go")
     broker.restart()
     with closing(Talk(broker.bootstrap)) as again:
-        assert [record.value for record in again.read(topic)] == [b"%d" % number for number in range(30)]
+        assert [record.value for record in again.read(topic)] == [b"%d" % number for number in range(BATCHES)]
         assert home_of(again, topic) == there
 
 
@@ -117,7 +119,7 @@ def test_a_move_that_is_given_up_is_told_in_json(
 
     talk.create(topic)
     wait_for(lambda: talk.ends(topic) == (0, 0))
-    for _ in range(30):
+    for _ in range(BATCHES):
         talk.send(topic, b"x" * 1_000)
     here = home_of(talk, topic)
     there = other_home(talk, here)
@@ -143,12 +145,12 @@ def test_the_windows_in_which_copying_is_measured(broker: Broker, topic: str) ->
     with closing(Talk(broker.bootstrap)) as talk:
         talk.create(topic)
         wait_for(lambda: talk.ends(topic) == (0, 0))
-        for _ in range(3):
+        for _ in range(4):
             talk.send(topic, b"x" * 100)
         there = other_home(talk, home_of(talk, topic))
         talk.set_broker(**{RATE: 1})
         replica = TopicPartitionReplica(topic, 0, 0)
         assert good(talk.admin.alter_replica_log_dirs({replica: there})[replica]) is None
-        # A batch in each window of a second; with Kafka's eleven windows the second one would wait for eleven seconds.
-        wait_for(lambda: home_of(talk, topic) == there, timeout_s=10 * WINDOW_S, what="three batches")
+        # A batch in each window of a second; with Kafka's eleven windows three would wait for eleven seconds each.
+        wait_for(lambda: home_of(talk, topic) == there, timeout_s=30 * WINDOW_S, what="four batches")
         talk.set_broker(**{RATE: None})

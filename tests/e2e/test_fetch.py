@@ -236,8 +236,8 @@ def test_a_fetch_ends_when_its_time_is_over_and_not_before(
     parts = fetched(
         client.call(fetch_request({(topic, n): 0 for n in range(partitions)}, max_wait_ms=300), 12)
     )
-    # The client gives up after 15 s: of a wait that never ends.
-    assert time.monotonic() - began >= 0.3
+    # The client gives up after a minute: of a wait that never ends. Brokers count whole milliseconds.
+    assert time.monotonic() - began >= 0.298
     assert [part.error_code for part in parts.values()] == [0] * partitions
 
 
@@ -256,7 +256,7 @@ def test_a_fetch_waits_until_there_are_enough_bytes_in_all(
         client.sock.settimeout(0.3)  # that no answer comes can only be seen by waiting for one
         with pytest.raises(TimeoutError):
             client.sock.recv(1)
-        client.sock.settimeout(15)
+        client.sock.settimeout(60)
         write(writer, topic, b"x" * 1_000)
         parts = fetched(client.receive())
         assert sum(len(values(part)) for part in parts.values()) == 3
@@ -271,7 +271,7 @@ def test_a_waiting_fetch_hears_that_its_topic_is_deleted(address: str, client: R
         client.send(fetch_request(places, max_wait_ms=AN_HOUR_MS), 12)
         waiting = client
         client = RawClient(address)
-    request = delete_topics.DeleteTopicsRequest(topic_names=[topic], timeout_ms=5_000)
+    request = delete_topics.DeleteTopicsRequest(topic_names=[topic], timeout_ms=60_000)
     assert client.call(request, 5).responses[0].error_code == 0
     codes = {part.error_code for part in fetched(waiting.receive()).values()}
     assert codes & {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
@@ -320,7 +320,7 @@ def test_deleted_records_are_out_of_range(address: str, client: RawClient) -> No
                 partitions=[delete_records.DeleteRecordsPartition(partition_index=0, offset=2)],
             )
         ],
-        timeout_ms=5_000,
+        timeout_ms=60_000,
     )
     assert client.call(request, 2).topics[0].partitions[0].low_watermark == 2
     assert fetch_from(client, topic, 1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -78,21 +78,22 @@ def test_workers_make_no_garbage_in_cycles(watched: Broker, found: Path) -> None
     assert len(workers) == 2
     topics = [f"garbage-{number}" for number in range(TOPICS)]
     groups = [f"garbage-{number}" for number in range(CONNECTIONS)]
-    with Wire(watched.bootstrap) as wire, GroupClient(watched.bootstrap) as client:
+    with Wire(watched.bootstrap, timeout_s=60) as wire, GroupClient(watched.bootstrap) as client:
         for topic in topics:
             assert wire.create_topic(topic, 4) == ErrorCode.NONE
             producer = wire.init_producer()
             for partition in range(4):
                 sent = wire.produce(topic, partition, [b"a"] * 9, producer=(*producer, 0))
                 assert sent[0] == ErrorCode.NONE
-        wires = [Wire(watched.bootstrap) for _ in range(CONNECTIONS)]
+        wires = [Wire(watched.bootstrap, timeout_s=60) for _ in range(CONNECTIONS)]
         for each in wires:
             assert len(each.fetch(topics[0], 0, 0)[1]) == 9
         client.make_topic_of_groups()
         members = {}
         for group in groups:
             client.coordinate(group)
-            members[group] = member, generation = client.settle(group)
+            # They send no heartbeats, and are to be members still when they leave.
+            members[group] = member, generation = client.settle(group, session_timeout_ms=600_000)
             commits = client.commit(group, {(topics[0], 0): 5}, generation=generation, member=member)
             assert commit_error(commits) is ErrorCode.NONE
         for worker in workers:

@@ -75,12 +75,12 @@ def test_waiting_for_a_group_to_catch_up(talk: Talk, topic: str, capsys: pytest.
     flags = ["--describe", "--group", group, "--max-lag", "0", "--wait"]
     said(capsys, *flags, "200ms", status=ExitStatus.FAILURE)
     said(capsys, "--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute")
-    command = [sys.executable, "-c", PROGRAM, *flags, "30s", "--output", "json"]
+    command = [sys.executable, "-c", PROGRAM, *flags, "120s", "--output", "json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiting:
         assert (
             verifiable_consumer.main.run(["--topic", topic, "--group-id", group, "--max-messages", "1"]) == 0
         )
-        (document, _) = waiting.communicate(timeout=40)
+        (document, _) = waiting.communicate(timeout=150)
     assert waiting.returncode == 0
     assert json.loads(document)["groups"][0]["partitions"][0]["lag"] == 0
 
@@ -110,7 +110,7 @@ def test_what_a_dry_run_of_a_deletion_says(
         said(capsys, "--delete-offsets", "--group", group, "--topic", other, "--dry-run")
         waiting = [*whole, "--wait"]
         said(capsys, *waiting, "200ms", status=ExitStatus.FAILURE)
-    said(capsys, *waiting, "20s")
+    said(capsys, *waiting, "60s")
     assert said(capsys, "--describe", "--group", group) == before
 
 
@@ -123,17 +123,17 @@ def test_a_group_is_changed_when_its_members_have_left(
         consumer.subscribe([topic])
         wait_for(lambda: consumer.poll(50) is not None and consumer.assignment())
         said(capsys, *reset, "--wait", "200ms", status=ExitStatus.FAILURE)
-        command = [sys.executable, "-c", PROGRAM, *reset, "--wait", "30s"]
+        command = [sys.executable, "-c", PROGRAM, *reset, "--wait", "120s"]
         waiting = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             with pytest.raises(subprocess.TimeoutExpired):
                 waiting.wait(1)
             consumer.close()
-            assert waiting.wait(30) == ExitStatus.OK
+            assert waiting.wait(150) == ExitStatus.OK
         finally:
             waiting.kill()
             waiting.wait()
-    said(capsys, "--delete", "--group", group, "--wait", "20s")
+    said(capsys, "--delete", "--group", group, "--wait", "60s")
 
 
 def measured(capsys: pytest.CaptureFixture[str], *args: str) -> dict[tuple[str, ...], float]:
@@ -201,7 +201,7 @@ def test_watching_outlives_the_broker(tmp_path: Path) -> None:
         while "no news: cannot connect" not in watching.stderr.readline():
             assert watching.poll() is None
         watching.send_signal(signal.SIGINT)
-        assert watching.wait(10) == ExitStatus.INTERRUPTED
+        assert watching.wait(60) == ExitStatus.INTERRUPTED
     finally:
         watching.kill()
         watching.wait()
@@ -211,9 +211,9 @@ def test_watching_outlives_the_broker(tmp_path: Path) -> None:
 def test_tools_that_measure_and_tell(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     group = f"g-{topic}"
     assert verifiable_producer.main.run(["--topic", topic, "--max-messages", "20"]) == ExitStatus.OK
-    assert (
-        consumer_perf_test.main.run(["--topic", topic, "--messages", "20", "--group", group]) == ExitStatus.OK
-    )
+    # Ten seconds between records, as in Kafka, are few for whoever joins a group on a busy machine.
+    reading = ["--topic", topic, "--messages", "20", "--group", group, "--timeout", "60000"]
+    assert consumer_perf_test.main.run(reading) == ExitStatus.OK
     rows = [each.split() for each in said(capsys, "--describe", "--group", group)]
     assert rows[2][:6] == [group, topic, "0", "20", "20", "0"]
     latency = ["--topic", f"{topic}-2", "--num-records", "3", "--record-size", "10"]

@@ -89,11 +89,16 @@ def test_every_connection_reaches_every_group(clients: list[GroupClient]) -> Non
 
 
 def test_members_meet_whatever_their_connections(clients: list[GroupClient]) -> None:
-    """All join at the same time on connections of their own, the leader tells them what is theirs."""
+    """All join on connections of their own, the leader tells them what is theirs."""
     size = 6
-    joined = at_once(
-        [lambda client=client: client.join("meeting", session_timeout_ms=30_000) for client in clients[:size]]
-    )
+    long = {"session_timeout_ms": 600_000, "rebalance_timeout_ms": 600_000}
+    # The group waits for the first one to join again, and so for as many others as there are.
+    first, *others = clients[:size]
+    known = first.join("meeting", **long).member_id
+    for client in others:
+        client.send_join("meeting", **long)
+    wait_for(lambda: len(first.describe("meeting").groups[0].members) == size, what="everybody")
+    joined = [first.join("meeting", member=known, **long), *(client.client.receive() for client in others)]
     [generation] = {one.generation_id for one in joined}
     [leader] = {one.leader for one in joined}
     [told] = [one for one in joined if one.member_id == leader]
@@ -196,8 +201,9 @@ def test_what_compaction_leaves_is_what_groups_know(tmp_path: Path) -> None:
 def test_a_broker_that_stops_does_not_wait_for_members_that_wait(own_broker: Broker) -> None:
     """They are told to look for another coordinator."""
     with GroupClient(own_broker.bootstrap) as first, GroupClient(own_broker.bootstrap) as second:
-        first.settle("g1", session_timeout_ms=60_000)
-        second.send_join("g1")
+        long = {"session_timeout_ms": 600_000, "rebalance_timeout_ms": 600_000}
+        first.settle("g1", **long)
+        second.send_join("g1", **long)
         wait_for(lambda: first.describe("g1").groups[0].group_state == "PreparingRebalance", what="the join")
         own_broker.stop()
         assert second.client.receive().error_code == ErrorCode.NOT_COORDINATOR

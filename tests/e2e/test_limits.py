@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def broker_with(tmp_path: Path, **settings: object) -> Iterator[Broker]:
         yield broker
 
 
-def is_served(client: RawClient, *, within_s: float = 5.0) -> bool:
+def is_served(client: RawClient, *, within_s: float = 60.0) -> bool:
     """Whether a request is answered; False when the connection is closed or nothing comes."""
     client.sock.settimeout(within_s)
     try:
@@ -104,7 +104,7 @@ def test_connections_over_the_limit_of_the_broker_wait_for_their_turn(tmp_path: 
         with pytest.raises(TimeoutError):
             waiting.receive()
         clients[0].close()
-        waiting.sock.settimeout(15)
+        waiting.sock.settimeout(60)
         assert waiting.sock.recv(4)  # the answer to the request that it sent while it waited
         close_all([*clients, waiting])
 
@@ -117,7 +117,7 @@ def test_the_connections_of_a_dead_worker_do_not_count(tmp_path: Path) -> None:
             child for child in psutil.Process(broker.pid).children() if child.num_fds() and has_clients(child)
         ]
         workers[0].kill()
-        workers[0].wait(15)
+        workers[0].wait(60)
         # With the process its connections have ended; the others' are looked at for a moment.
         gone = [client for client in clients if client.is_closed(within_s=0.1)]
         assert gone
@@ -194,32 +194,72 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def test_an_idle_connection_is_closed_and_a_busy_one_is_not(impatient: Broker) -> None:
-    idle, busy = RawClient(impatient.bootstrap), RawClient(impatient.bootstrap)
+    idle = RawClient(impatient.bootstrap)
     assert is_served(idle)
-    until = time.monotonic() + 2 * IDLE_S
-    while time.monotonic() < until:
-        assert is_served(busy)
-        time.sleep(0.05)
-    assert idle.is_closed(within_s=15)
-    close_all([idle, busy])
+
+    def keep_busy(busy: RawClient, used: Used) -> bool:
+        until = time.monotonic() + 2 * IDLE_S
+        while time.monotonic() < until:
+            if not is_served(busy):
+                return False
+            used.now()
+            time.sleep(0.05)
+        return True
+
+    without_a_pause(impatient, keep_busy)
+    assert idle.is_closed()
+    idle.close()
+
+
+class Used:
+    """When a client was used, and how long it was not at the most."""
+
+    def __init__(self) -> None:
+        self._last_s = time.monotonic()
+        self.longest_pause_s = 0.0
+
+    def now(self) -> None:
+        before_s, self._last_s = self._last_s, time.monotonic()
+        self.longest_pause_s = max(self.longest_pause_s, self._last_s - before_s)
+
+
+def without_a_pause(broker: Broker, use: Callable[[RawClient, Used], bool]) -> None:
+    """Use a client until it ends well.
+
+    It may end otherwise where the client was not used for as long as makes it idle: the machine stood still.
+    """
+    while True:
+        used = Used()
+        with RawClient(broker.bootstrap) as client:
+            is_well = use(client, used)
+        used.now()
+        if is_well:
+            return
+        assert used.longest_pause_s >= IDLE_S
 
 
 def test_a_client_that_stops_within_a_request_is_closed(impatient: Broker) -> None:
     clients = [RawClient(impatient.bootstrap) for _ in range(3)]
     for cut, client in zip((1, 4, 9), clients, strict=True):
         client.send_bytes(client.encoded(PING, 0)[:cut])
-    assert all(client.is_closed(within_s=15) for client in clients)
+    assert all(client.is_closed() for client in clients)
     close_all(clients)
 
 
 def test_a_client_that_sends_a_byte_now_and_then_is_served_in_the_end(impatient: Broker) -> None:
-    slow, other = RawClient(impatient.bootstrap), RawClient(impatient.bootstrap)
-    for byte in slow.encoded(PING, 0):
-        slow.send_bytes(bytes([byte]))
-        assert is_served(other)
-        time.sleep(0.1)
-    assert slow.receive().error_code == 0
-    close_all([slow, other])
+    def drip(slow: RawClient, used: Used) -> bool:
+        try:
+            for byte in slow.encoded(PING, 0):
+                slow.send_bytes(bytes([byte]))
+                used.now()
+                with RawClient(impatient.bootstrap) as other:
+                    assert is_served(other)
+                time.sleep(0.1)
+            return bool(slow.receive().error_code == 0)
+        except (ClosedByBroker, ConnectionResetError, BrokenPipeError):
+            return False
+
+    without_a_pause(impatient, drip)
 
 
 def test_a_client_that_does_not_read_its_answers_is_closed(impatient: Broker) -> None:
@@ -261,22 +301,29 @@ def proportional_bytes(broker: Broker) -> int:
     return total
 
 
-def fastest_answer_s(address: str) -> float:
-    """The shortest of many: what the broker needs when nobody else has the processors."""
-    with RawClient(address) as client:
-        times = []
-        for _ in range(50):
-            began = time.perf_counter()
+def work_of_an_answer_ns(broker: Broker) -> float:
+    """What the broker's processes work for one: unlike how long it takes, that is no matter of what else runs."""
+    with RawClient(broker.bootstrap) as client:
+        before = worked_ns(broker)
+        for _ in range(500):
             assert is_served(client)
-            times.append(time.perf_counter() - began)
-        return min(times)
+        return (worked_ns(broker) - before) / 500
+
+
+def worked_ns(broker: Broker) -> int:
+    """For how long the processes of a broker have had a processor."""
+    return sum(
+        int(path.read_text().split()[0])
+        for process in psutil.Process(broker.pid).children(recursive=True)
+        for path in Path(f"/proc/{process.pid}/task").glob("*/schedstat")
+    )
 
 
 def test_a_thousand_idle_connections_cost_little_and_slow_nobody(tmp_path: Path) -> None:
     with broker_with(tmp_path) as broker:
         warm = [RawClient(broker.bootstrap) for _ in range(20)]
         assert all(is_served(client) for client in warm)
-        before, answered_in_s = proportional_bytes(broker), fastest_answer_s(broker.bootstrap)
+        before, answer_ns = proportional_bytes(broker), work_of_an_answer_ns(broker)
         clients = []
         for _ in range(25):
             # No more at once than wait in a listener's queue (socket.listen.backlog.size).
@@ -285,7 +332,7 @@ def test_a_thousand_idle_connections_cost_little_and_slow_nobody(tmp_path: Path)
             clients += new
         assert len(clients) == 1_000
         assert proportional_bytes(broker) - before < 4 * MIB
-        assert fastest_answer_s(broker.bootstrap) < 5 * answered_in_s
+        assert work_of_an_answer_ns(broker) < 5 * answer_ns
         close_all([*warm, *clients])
 
 

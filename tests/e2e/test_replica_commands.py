@@ -18,7 +18,7 @@ from tests.json_schemas import check
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180), pytest.mark.usefixtures("plain_environment")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.usefixtures("plain_environment")]
 
 Run = Callable[..., str]
 
@@ -26,7 +26,7 @@ Run = Callable[..., str]
 @pytest.fixture(scope="module")
 def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     # Leaders change when a test says so.
-    settings = {"auto.leader.rebalance.enable": "false"}
+    settings = {"auto.leader.rebalance.enable": "false", "zookeeper.session.timeout.ms": 6_000}
     with Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect, overrides=settings) as started:
         yield started
 
@@ -106,7 +106,7 @@ def test_a_topic_moves_as_proposed_and_back(cluster: Cluster, reassign: Run, tmp
         "Successfully started partition reassignments for wanders-0,wanders-1,wanders-2\n"
     )
     verified = reassign("--verify", "--reassignment-json-file", str(there), "--wait", "60s")
-    assert replicas(cluster, "wanders") == wanted
+    wait_for(lambda: replicas(cluster, "wanders") == wanted, what="the brokers to hear of it")
     assert reassign("--list") == "No partition reassignments found.\n"
     assert verified == (
         "Status of partition reassignment:\n"

