@@ -42,6 +42,7 @@ from tests.raw_client import (
     produce_to,
     records_of,
 )
+from tests.sockets import unread_bytes
 from tests.talk import talking, wait_for
 
 TOPIC = ResourceType.TOPIC
@@ -111,19 +112,19 @@ def test_a_producer_and_a_consumer_are_kept_out_and_let_in(own_address: str) -> 
         add_rules(admin, refused)
         with Producer(keys) as producer:
             with pytest.raises(ApiError) as unwritten:
-                producer.send(topic, b"x").result(10)
+                producer.send(topic, b"x").result(60)
             assert unwritten.value.code is DENIED
             with Consumer(reading) as consumer:
                 consumer.assign([key])
                 with pytest.raises(ApiError) as unread:
-                    consumer.poll(20_000)
+                    consumer.poll(60_000)
             assert unread.value.code is DENIED
             for rule in refused:
                 talk.admin.delete_acls([rule.filter()])
-            assert producer.send(topic, b"y").result(10).offset == 0
+            assert producer.send(topic, b"y").result(60).offset == 0
         with Consumer(reading) as consumer:
             consumer.assign([key])
-            assert [record.value for record in consumer.poll(20_000)] == [b"y"]
+            assert [record.value for record in consumer.poll(60_000)] == [b"y"]
 
 
 # -- when a change counts --
@@ -164,12 +165,13 @@ def test_many_change_rules_at_once(own_address: str) -> None:
     set_rules(own_address, [])
 
 
-def test_a_fetch_that_waits_is_answered_by_the_rules_of_its_arrival(own_address: str) -> None:
+def test_a_fetch_that_waits_is_answered_by_the_rules_of_its_arrival(broker: Broker, own_address: str) -> None:
     """As in Kafka: nobody is asked again while a fetch waits, and the next one is refused."""
     topic = create_topic(own_address)
     set_rules(own_address, [reads(topic)])
     with RawClient(own_address, source=SUBJECT) as client, RawClient(own_address) as writer:
-        client.send(fetch_request({(topic, 0): 0}, max_wait_ms=60_000), 12)
+        client.send(fetch_request({(topic, 0): 0}, max_wait_ms=3_600_000), 12)
+        wait_for(lambda: unread_bytes(broker.port) == 0, what="its arrival")
         set_rules(own_address, [])
         assert produce_to(writer, topic, batch(b"x"))[0] == ErrorCode.NONE
         assert [records_of(part)[0].value for part in fetched(client.receive()).values()] == [b"x"]

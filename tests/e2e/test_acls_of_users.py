@@ -100,7 +100,7 @@ def take_all(root: Admin, user: str) -> None:
 
 def write(producer: Producer, topic: str, *values: bytes) -> None:
     for value in values:
-        producer.send(topic, value).result(20)
+        producer.send(topic, value).result(60)
 
 
 def test_each_user_has_its_own_rights(root: Admin, port: int) -> None:
@@ -114,13 +114,13 @@ def test_each_user_has_its_own_rights(root: Admin, port: int) -> None:
         consumer.subscribe([topic])
         values: list[bytes | None] = []
         while len(values) < 3:
-            values += [record.value for record in consumer.poll(20_000)]
+            values += [record.value for record in consumer.poll(60_000)]
         consumer.commit_sync()
     assert values == [b"1", b"2", b"3"]
     with Consumer(keys(port, "alice", **reading)) as consumer:
         consumer.subscribe([topic])
         with pytest.raises(ApiError) as refused:
-            consumer.poll(20_000)
+            consumer.poll(60_000)
     assert refused.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
     # Who may write nowhere gets no producer id.
     for idempotence, code in (
@@ -174,7 +174,7 @@ def test_a_transaction_needs_its_id(root: Admin, port: int) -> None:
         producer.commit_transaction()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_brokers_are_super_users(zookeeper: ZooKeeper, tmp_path: Path) -> None:
     """The clients of the test do not log in; what they may do to topics is a rule, and brokers need more than that."""
     guarded: Mapping[str, object] = {"authorizer.class.name": AUTHORIZER, "super.users": "User:admin"}

@@ -13,7 +13,7 @@ from pkafka.model import TopicPartition
 from pkafka.testing import Broker
 from tests.talk import talking
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 DAY_MS = 86_400_000
 NAMED = "pkafka.clients.audit.AuditInterceptor"

@@ -86,8 +86,8 @@ def unharmed(broker: Broker | None, address: str) -> Iterator[None]:
 
 
 def assert_answers(address: str) -> None:
-    """A new connection is served; soon, but how soon is a matter of the machine, too."""
-    with RawClient(address, timeout_s=5) as fresh:
+    """A new connection is served; how soon is a matter of the machine."""
+    with RawClient(address) as fresh:
         assert fresh.call(metadata.MetadataRequest(topics=[]), 9).brokers
 
 
@@ -247,7 +247,7 @@ def test_cut_bodies_close_the_connection_at_every_api(address: str) -> None:
             for cut in sorted({start, (start + len(whole)) // 2, len(whole) - 1} - {len(whole)}):
                 if cut < start:
                     continue
-                with RawClient(address, timeout_s=5) as client:
+                with RawClient(address) as client:
                     client.send_frame(whole[:cut])
                     assert client.is_closed(), (key.name, version, cut, len(whole))
 
@@ -316,7 +316,7 @@ def test_a_million_empty_names_are_refused_or_answered_but_never_kill(
     client: RawClient, address: str
 ) -> None:
     client.send_frame(header(ApiKey.METADATA, 9) + compact(1_000_001) + b"\x01\0" * 1_000_000 + b"\0\0\0\0")
-    with RawClient(address, timeout_s=10) as other:
+    with RawClient(address) as other:
         assert other.call(api_versions.ApiVersionsRequest(), 0).error_code == 0
     try:
         client.read_frame()
@@ -350,7 +350,7 @@ def test_mutated_requests_never_harm(address: str, topic: str) -> None:
                     frame[place:place] = frame[place : place + rng.randint(1, 8)]
             if len(frame) < 9:
                 break
-        with RawClient(address, timeout_s=5) as client:
+        with RawClient(address) as client:
             client.send_frame(bytes(frame))
             client.sock.shutdown(1)
             while client.sock.recv(65536):
@@ -695,7 +695,7 @@ def start(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         stdin=subprocess.DEVNULL,
         check=False,
     )

@@ -247,7 +247,7 @@ def test_the_page_of_metrics_is_where_it_was_asked_for(broker: Broker, talk: Tal
     assert found is not None
     talk.create(topic)
     talk.send(topic, b"x", b"y")
-    with urllib.request.urlopen(found[1], timeout=10) as answer:
+    with urllib.request.urlopen(found[1], timeout=60) as answer:
         page = answer.read().decode()
     assert f'messagesin_total{{topic="{topic}"}} 2.0' in page
     for index in range(2):
@@ -284,8 +284,8 @@ def test_producers_are_forgotten_after_their_expiration(
 
 def seconds_for(broker: Broker, connections: int) -> float:
     """How long it takes until so many new connections are served."""
-    clients = [RawClient(broker.bootstrap) for _ in range(connections)]
     began = time.monotonic()
+    clients = [RawClient(broker.bootstrap) for _ in range(connections)]
     for client in clients:
         client.send(api_versions.ApiVersionsRequest(), 0)
     for client in clients:
@@ -449,7 +449,7 @@ def test_large_requests_wait_for_memory_and_small_ones_do_not(tmp_path: Path, to
         with pytest.raises(TimeoutError):
             late.receive()
         assert talk.ends(topic) == (0, 0)
-        late.sock.settimeout(10)
+        late.sock.settimeout(60)
         slow.send_bytes(parts[slow])
         assert late.read_frame()
         slower.send_bytes(parts[slower])

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -16,8 +17,20 @@ from tests.talk import Talk, wait_for
 __all__ = ["new_topic"]
 
 
+LASTING: Final = {"session.timeout.ms": "300000"}
+"""Where no worker is killed: none is missed because the machine stands still, and who says that it goes is not waited
+for."""
+
+
 @pytest.fixture
 def workers(broker: Broker, topic: str, tmp_path: Path) -> Iterator[list[ConnectWorker]]:
+    with distributed(tmp_path, broker.bootstrap, f"{topic}-workers", 2, LASTING) as workers:
+        yield workers
+
+
+@pytest.fixture
+def mortal_workers(broker: Broker, topic: str, tmp_path: Path) -> Iterator[list[ConnectWorker]]:
+    """Those that are missed soon."""
     with distributed(tmp_path, broker.bootstrap, f"{topic}-workers", 2) as workers:
         yield workers
 
@@ -62,36 +75,41 @@ def test_lines_come_in_and_go_out(workers: list[ConnectWorker], topic: str, tmp_
     first, second = workers
     first.create(line_source(topic, lines))
     second.create(line_sink(topic, found))  # whoever is asked, the leader writes it down
-    wait_for(lambda: found.exists() and found.read_text() == "a\nb\nc\n", timeout_s=40)
+    wait_for(lambda: found.exists() and found.read_text() == "a\nb\nc\n")
+    # What one of them writes down the other reads a moment later.
     for worker in workers:
-        assert worker.rest.state(f"{topic}-source") == ("RUNNING", ("RUNNING",))
-        assert worker.rest.call("GET", "/connectors").body == first.rest.call("GET", "/connectors").body
-        assert worker.rest.call("GET", f"/connectors/{topic}-source/topics").body == {
-            f"{topic}-source": {"topics": [topic]}
-        }
+        worker.rest.wait_until(f"{topic}-source", "RUNNING", "RUNNING")
+        wait_for(partial(_says, worker, "/connectors", [f"{topic}-sink", f"{topic}-source"]))
+        used = {f"{topic}-source": {"topics": [topic]}}
+        wait_for(partial(_says, worker, f"/connectors/{topic}-source/topics", used))
 
 
-def test_tasks_are_shared_and_taken_over(workers: list[ConnectWorker], topic: str) -> None:
-    first, second = workers
+def _says(worker: ConnectWorker, path: str, body: object) -> bool:
+    found = worker.rest.call("GET", path).body
+    return bool((sorted(found) if isinstance(found, list) else found) == body)
+
+
+def test_tasks_are_shared_and_taken_over(mortal_workers: list[ConnectWorker], topic: str) -> None:
+    first, second = mortal_workers
     name = f"{topic}-verifiable"
     first.create(verifiable(topic, 4))
-    wait_for(lambda: all_run(second, name, 4), timeout_s=40)
-    wait_for(lambda: len(set(owners(second, name))) == 2, timeout_s=40)
+    wait_for(lambda: all_run(second, name, 4))
+    wait_for(lambda: len(set(owners(second, name))) == 2)
     first.kill()  # the leader
     survivor = f"127.0.0.1:{second.port}"
-    wait_for(lambda: set(owners(second, name)) == {survivor} and all_run(second, name, 4), timeout_s=60)
+    wait_for(lambda: set(owners(second, name)) == {survivor} and all_run(second, name, 4))
     first.start()
-    wait_for(lambda: len(set(owners(first, name))) == 2 and all_run(first, name, 4), timeout_s=60)
+    wait_for(lambda: len(set(owners(first, name))) == 2 and all_run(first, name, 4))
 
 
 def test_a_worker_that_ends_in_order_is_missed_at_once(workers: list[ConnectWorker], topic: str) -> None:
     first, second = workers
     name = f"{topic}-verifiable"
     first.create(verifiable(topic, 2))
-    wait_for(lambda: all_run(second, name, 2), timeout_s=40)
+    wait_for(lambda: all_run(second, name, 2))
     assert first.stop() == 0
     survivor = f"127.0.0.1:{second.port}"
-    wait_for(lambda: set(owners(second, name)) == {survivor} and all_run(second, name, 2), timeout_s=12)
+    wait_for(lambda: set(owners(second, name)) == {survivor} and all_run(second, name, 2))
 
 
 def _has_records(talk: Talk, topic: str, at_least: int) -> bool:
@@ -111,7 +129,7 @@ def test_whoever_is_asked_it_is_done_by_whom_it_concerns(
 ) -> None:
     name = f"{topic}-verifiable"
     workers[1].create(verifiable(topic, 2))
-    wait_for(lambda: all_run(workers[0], name, 2), timeout_s=40)
+    wait_for(lambda: all_run(workers[0], name, 2))
     for worker in workers:
         for call, status in (
             (("POST", f"/connectors/{name}/restart"), 204),
@@ -120,27 +138,25 @@ def test_whoever_is_asked_it_is_done_by_whom_it_concerns(
             (("POST", f"/connectors/{name}/restart?includeTasks=true"), 202),
         ):
             # A restart that has begun a moment ago may have the group come together: 409 is the answer to try again.
-            wait_for(partial(_has_status, worker, call, status), timeout_s=20)
-        wait_for(partial(all_run, worker, name, 2), timeout_s=20)
+            wait_for(partial(_has_status, worker, call, status))
+        wait_for(partial(all_run, worker, name, 2))
     assert workers[0].rest.call("PUT", f"/connectors/{name}/pause").status == 202
     workers[1].rest.wait_until(name, "PAUSED", "PAUSED", "PAUSED")
     assert workers[1].rest.call("PUT", f"/connectors/{name}/resume").status == 202
     workers[0].rest.wait_until(name, "RUNNING", "RUNNING", "RUNNING")
-    wait_for(lambda: workers[1].rest.call("PUT", f"/connectors/{name}/stop").status == 204, timeout_s=20)
+    wait_for(lambda: workers[1].rest.call("PUT", f"/connectors/{name}/stop").status == 204)
     workers[0].rest.wait_until(name, "STOPPED")
     assert workers[0].rest.call("GET", f"/connectors/{name}/offsets").status == 200
-    wait_for(
-        lambda: workers[1].rest.call("DELETE", f"/connectors/{name}/offsets").status == 200, timeout_s=20
-    )
-    wait_for(lambda: workers[0].rest.call("DELETE", f"/connectors/{name}").status == 204, timeout_s=20)
-    wait_for(lambda: workers[1].rest.call("GET", f"/connectors/{name}").status == 404, timeout_s=20)
-    wait_for(lambda: workers[1].rest.call("GET", f"/connectors/{name}/status").status == 404, timeout_s=20)
+    wait_for(lambda: workers[1].rest.call("DELETE", f"/connectors/{name}/offsets").status == 200)
+    wait_for(lambda: workers[0].rest.call("DELETE", f"/connectors/{name}").status == 204)
+    wait_for(lambda: workers[1].rest.call("GET", f"/connectors/{name}").status == 404)
+    wait_for(lambda: workers[1].rest.call("GET", f"/connectors/{name}/status").status == 404)
 
 
 def test_what_workers_ask_of_each_other_has_to_be_signed(workers: list[ConnectWorker], topic: str) -> None:
     worker, name = workers[0], f"{topic}-verifiable"
     worker.create(verifiable(topic, 1))
-    wait_for(lambda: all_run(worker, name, 1), timeout_s=40)
+    wait_for(lambda: all_run(worker, name, 1))
     for path, method in ((f"/connectors/{name}/tasks", "POST"), (f"/connectors/{name}/fence", "PUT")):
         unsigned = worker.rest.call(method, path, [])
         assert (unsigned.status, unsigned.body["message"]) == (
@@ -165,12 +181,12 @@ def test_lines_are_read_once_through_ends_of_workers(
     lines = tmp_path / "in.txt"
     lines.write_text("".join(f"{number}\n" for number in range(500)))
     workers[0].create(line_source(topic, lines))
-    wait_for(lambda: len(talk.read(topic)) >= 500, timeout_s=40)
+    wait_for(lambda: len(talk.read(topic)) >= 500)
     for round_, worker in enumerate(workers):
         assert worker.stop() == 0
         with lines.open("a") as file:
             file.writelines(f"{500 + round_ * 100 + number}\n" for number in range(100))
-        wait_for(partial(_has_records, talk, topic, 600 + round_ * 100), timeout_s=40)
+        wait_for(partial(_has_records, talk, topic, 600 + round_ * 100))
         worker.start()
     found = [each.value for each in talk.read(topic)]
     assert found == [str(number).encode() for number in range(700)]
@@ -181,7 +197,7 @@ def test_the_level_of_a_logger_is_set_in_all_workers(workers: list[ConnectWorker
     answer = workers[0].rest.call("PUT", f"/admin/loggers/{logger}?scope=cluster", {"level": "DEBUG"})
     assert answer.status == 204
     for worker in workers:
-        wait_for(partial(_has_level, worker, logger, "DEBUG"), timeout_s=20)
+        wait_for(partial(_has_level, worker, logger, "DEBUG"))
 
 
 @pytest.mark.parametrize("boundary", ["poll", pytest.param("interval", marks=pytest.mark.nightly)])
@@ -206,13 +222,13 @@ def test_lines_are_in_kafka_exactly_once(
             )
         )
         for round_, worker in enumerate(workers):
-            wait_for(lambda: committed(broker.bootstrap, topic), timeout_s=40)
+            wait_for(lambda: committed(broker.bootstrap, topic))
             worker.kill()
             with lines.open("a") as file:
                 file.writelines(f"{2_000 + round_ * 500 + number}\n" for number in range(500))
             worker.start()
         expected = [str(number).encode() for number in range(3_000)]
-        wait_for(lambda: len(committed(broker.bootstrap, topic)) >= len(expected), timeout_s=60)
+        wait_for(lambda: len(committed(broker.bootstrap, topic)) >= len(expected))
         assert committed(broker.bootstrap, topic) == expected
 
 
@@ -234,11 +250,11 @@ def test_a_connector_keeps_offsets_in_a_topic_of_its_own(
     lines.write_text("a\nb\n")
     name = f"{topic}-source"
     workers[0].create(line_source(topic, lines, offsets_storage_topic=f"{topic}-own"))
-    wait_for(lambda: len(talk.read(topic)) == 2, timeout_s=40)
+    wait_for(lambda: len(talk.read(topic)) == 2)
     path = f"/connectors/{name}/offsets"
     wanted = {"offsets": [{"partition": {"filename": str(lines)}, "offset": {"position": 4}}]}
-    wait_for(lambda: workers[1].rest.call("GET", path).body == wanted, timeout_s=20)
+    wait_for(lambda: workers[1].rest.call("GET", path).body == wanted)
     assert any(talk.read(f"{topic}-own", partition) for partition in range(3))
-    wait_for(partial(_has_status, workers[1], ("PUT", f"/connectors/{name}/stop"), 204), timeout_s=20)
-    wait_for(partial(_has_status, workers[0], ("DELETE", path), 200), timeout_s=20)
+    wait_for(partial(_has_status, workers[1], ("PUT", f"/connectors/{name}/stop"), 204))
+    wait_for(partial(_has_status, workers[0], ("DELETE", path), 200))
     assert workers[1].rest.call("GET", path).body == {"offsets": []}

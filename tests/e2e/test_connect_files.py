@@ -67,7 +67,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     program = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with (tmp_path / "s3.log").open("wb") as log, subprocess.Popen(program, stdout=log, stderr=log) as server:
         try:
-            wait_for(lambda: _listens(port), timeout_s=30)
+            wait_for(lambda: _listens(port))
             yield Store(f"http://127.0.0.1:{port}")
         finally:
             server.kill()
@@ -90,7 +90,7 @@ def test_the_example_writes_parquet_to_s3(
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(7):
         producer.send(topic, json.dumps({"schema": schema, "payload": {"id": number}}).encode())
-    producer.close(10)
+    producer.close(60)
     configs = (
         example(
             "orders-files",
@@ -107,7 +107,7 @@ def test_the_example_writes_parquet_to_s3(
     checked = worker.rest.call("PUT", "/connector-plugins/FilesSink/config/validate", configs)
     assert checked.body["error_count"] == 0
     worker.create(configs)
-    wait_for(lambda: len(store.names()) == 2, timeout_s=60)
+    wait_for(lambda: len(store.names()) == 2)
     prefix = f"orders/{topic}/partition=0/{topic}+0+"
     assert store.names() == [f"{prefix}{offset:020}.parquet" for offset in (0, 3)]
     assert store.rows(f"{prefix}{3:020}.parquet") == [{"id": number} for number in (3, 4, 5)]
@@ -116,12 +116,12 @@ def test_the_example_writes_parquet_to_s3(
         found = worker.rest.call("GET", "/connectors/orders-files/offsets").body["offsets"]
         return found[0]["offset"]["kafka_offset"] if found else 0
 
-    wait_for(lambda: committed() == 6, timeout_s=30)
+    wait_for(lambda: committed() == 6)
     # The seventh record is in no file, and read again by whoever comes next.
     worker.kill()
     worker.start()
     worker.create({**configs, "rotate.records": "1"})
-    wait_for(lambda: f"{prefix}{6:020}.parquet" in store.names(), timeout_s=60)
+    wait_for(lambda: f"{prefix}{6:020}.parquet" in store.names())
     assert len(store.names()) == 3
 
 
@@ -151,8 +151,8 @@ def test_each_record_is_in_one_file_through_kills(
         worker.start(file)
         talk.send(topic, *(b"%d" % number for number in range(sent, sent + 1000)))
         sent += 1000
-        wait_for(lambda: len(values()) > sent - 900, timeout_s=30)  # noqa: B023 - called at once
+        wait_for(lambda: len(values()) > sent - 900)  # noqa: B023 - called at once
         worker.kill()
     worker.start(file)
-    wait_for(lambda: len(values()) == sent, timeout_s=30)
+    wait_for(lambda: len(values()) == sent)
     assert sorted(values()) == list(range(sent))

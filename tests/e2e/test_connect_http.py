@@ -51,7 +51,7 @@ def test_the_example_sends_orders(broker: Broker, talk: Talk, tmp_path: Path) ->
     ):
         data = None if value is None else json.dumps({"schema": None, "payload": value}).encode()
         producer.send(topic, data, json.dumps({"schema": None, "payload": key}).encode())
-    producer.close(10)
+    producer.close(60)
     shop = Shop()
     with (
         http_server(shop) as server,
@@ -71,8 +71,8 @@ def test_the_example_sends_orders(broker: Broker, talk: Talk, tmp_path: Path) ->
         checked = worker.rest.call("PUT", "/connector-plugins/HttpSink/config/validate", configs)
         assert checked.body["error_count"] == 0
         worker.create(configs)
-        wait_for(lambda: shop.orders == {"b": {"amount": 2}, "d": {"amount": 3}}, timeout_s=30)
-        wait_for(lambda: len(talk.read(dead)) == 1, timeout_s=30)
+        wait_for(lambda: shop.orders == {"b": {"amount": 2}, "d": {"amount": 3}})
+        wait_for(lambda: len(talk.read(dead)) == 1)
         (letter,) = talk.read(dead)
         assert (dict(letter.headers)["__connect.errors.exception.message"] or b"").endswith(
             b"answers 422 no amount"

@@ -66,7 +66,7 @@ class Maker:
 
     def end(self, number: int) -> int:
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
 
 def holds(talk: Talk, topic: str, count: int) -> bool:
@@ -93,16 +93,16 @@ def test_a_flow_is_copied_through_the_end_of_a_process(
                 properties["listeners"] = properties["B.listeners"] = f"http://127.0.0.1:{each}"
                 properties["A.listeners"] = properties["B.listeners"]
                 makers.append(Maker(tmp_path / str(number), properties))
-            wait_for(partial(holds, b, f"A.{topic}-1", 10), timeout_s=40)
+            wait_for(partial(holds, b, f"A.{topic}-1", 10))
             a.create(
                 f"{topic}-2"
             )  # a new topic is other tasks, which whoever does not lead sends to the leader
             a.send(f"{topic}-2", *[b"y"] * 5)
-            wait_for(partial(holds, b, f"A.{topic}-2", 5), timeout_s=40)
+            wait_for(partial(holds, b, f"A.{topic}-2", 5))
             makers[0].end(signal.SIGKILL)
             a.send(f"{topic}-1", *[b"z"] * 7)
-            wait_for(partial(holds, b, f"A.{topic}-1", 17), timeout_s=60)
-            wait_for(partial(exists, b, "heartbeats"), timeout_s=20)
+            wait_for(partial(holds, b, f"A.{topic}-1", 17))
+            wait_for(partial(exists, b, "heartbeats"))
             assert makers[1].end(signal.SIGTERM) == 0
         finally:
             for maker in makers:
@@ -128,7 +128,7 @@ def test_a_file_that_says_nothing_to_do_is_refused(
         [*COMMAND, str(file), *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
         env=os.environ,
     )

@@ -82,11 +82,11 @@ def test_the_example_counts_and_its_state_can_be_set(
     checked = worker.rest.call("PUT", "/connector-plugins/SingerSource/config/validate", whole)
     assert checked.body["error_count"] == 0, checked.body
     worker.create(whole)
-    wait_for(lambda: len(talk.read(topic)) == 3, timeout_s=60)
+    wait_for(lambda: len(talk.read(topic)) == 3)
     first = talk.read(topic)[0]
     assert json.loads(first.key or b"")["payload"] == {"number": 1}
     assert json.loads(first.value or b"")["payload"] == {"number": 1, "note": "no 1"}
-    wait_for(lambda: offsets(worker, topic) == state(3), timeout_s=60)
+    wait_for(lambda: offsets(worker, topic) == state(3))
     worker.rest.call("PUT", f"/connectors/{topic}/stop")
     worker.rest.wait_until(topic, "STOPPED")
     refused = worker.rest.call(
@@ -96,7 +96,7 @@ def test_the_example_counts_and_its_state_can_be_set(
     answer = worker.rest.call("PATCH", f"/connectors/{topic}/offsets", {"offsets": state(1)})
     assert answer.status == 200, answer
     worker.rest.call("PUT", f"/connectors/{topic}/resume")
-    wait_for(lambda: numbers(talk, topic) == [1, 2, 3, 2, 3], timeout_s=60)
+    wait_for(lambda: numbers(talk, topic) == [1, 2, 3, 2, 3])
 
 
 def test_a_kill_loses_no_record_and_leaves_no_tap(
@@ -104,14 +104,14 @@ def test_a_kill_loses_no_record_and_leaves_no_tap(
 ) -> None:
     pids = tmp_path / "pids"
     worker.create(configs(topic, tmp_path, upto=40, every=7, then="wait", pids=str(pids)))
-    wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2, timeout_s=60)
+    wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     taps = [psutil.Process(int(each)) for each in pids.read_text().split()]
-    wait_for(lambda: offsets(worker, topic) == state(35), timeout_s=60)
+    wait_for(lambda: offsets(worker, topic) == state(35))
     worker.kill()
     assert psutil.wait_procs(taps, timeout=60)[1] == []
     worker.start()
     worker.create(configs(topic, tmp_path, upto=50, every=7))
-    wait_for(lambda: set(numbers(talk, topic)) == set(range(1, 51)), timeout_s=60)
+    wait_for(lambda: set(numbers(talk, topic)) == set(range(1, 51)))
     assert numbers(talk, topic)[39:44] == [36, 37, 38, 39, 40], "the one that was held was not sent before"
 
 
@@ -124,7 +124,7 @@ def test_a_tap_that_fails_is_a_task_that_fails_and_a_restart_goes_on(
     assert "The tap tap-numbers ended with status 1: the source is on fire" in trace.splitlines()[0]
     assert numbers(talk, topic) == [1, 2]
     worker.rest.call("PUT", f"/connectors/{topic}/config", configs(topic, tmp_path, upto=3))
-    wait_for(lambda: numbers(talk, topic) == [1, 2, 3], timeout_s=60)
+    wait_for(lambda: numbers(talk, topic) == [1, 2, 3])
     worker.rest.wait_until(topic, "RUNNING", "RUNNING")
 
 

@@ -129,7 +129,7 @@ def test_a_signal_ends_a_reader_that_catches_everything(topic: str) -> None:
             assert producer.stderr is not None
             assert producer.stderr.readline() == "reading\n"
             producer.send_signal(signal.SIGTERM)
-            assert producer.wait(20) == 128 + signal.SIGTERM
+            assert producer.wait(60) == 128 + signal.SIGTERM
             assert producer.stderr.read() == ""
         finally:
             producer.kill()

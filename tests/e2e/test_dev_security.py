@@ -149,7 +149,7 @@ def test_kcat_takes_its_file(pk: Shell, protocol: str) -> None:
     _, users = up(pk, "--security", protocol)
     file = str(users / "admin" / "librdkafka.conf")
     told = subprocess.run(
-        ["kcat", "-F", file, "-L", "-J"], capture_output=True, text=True, timeout=30, check=True
+        ["kcat", "-F", file, "-L", "-J", "-m", "60"], capture_output=True, text=True, timeout=90, check=True
     )
     assert len(json.loads(told.stdout)["brokers"]) == 1
 

@@ -11,7 +11,7 @@ import pytest
 
 from pkafka.testing import Broker
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 FOLDER: Final = Path(__file__).parents[2] / "examples"
 SHARED: Final = "scene"

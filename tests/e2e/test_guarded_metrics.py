@@ -117,20 +117,20 @@ def test_handshakes_count_as_authentications(guarded: Guarded) -> None:
     assert guarded.total("SSL", "successful-authentication-total") == 0
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     with (
-        socket.create_connection((HOST, guarded.tls), 10) as client,
+        socket.create_connection((HOST, guarded.tls), 60) as client,
         pytest.raises(ssl.SSLCertVerificationError),
     ):
         context.wrap_socket(client, server_hostname=HOST)
-    with socket.create_connection((HOST, guarded.tls), 10) as client:
+    with socket.create_connection((HOST, guarded.tls), 60) as client:
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
         with contextlib.suppress(ConnectionResetError):
             assert client.recv(1) == b""
     wait_for(lambda: guarded.total("SSL", "failed-authentication-total") == 2)
-    with socket.create_connection((HOST, guarded.tls), 10):
+    with socket.create_connection((HOST, guarded.tls), 60):
         pass  # one that is only gone has not failed
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
-        socket.create_connection((HOST, guarded.tls), 10) as client,
+        socket.create_connection((HOST, guarded.tls), 60) as client,
         context.wrap_socket(client, server_hostname=HOST),
     ):
         wait_for(lambda: guarded.total("SSL", "successful-authentication-total") == 1)

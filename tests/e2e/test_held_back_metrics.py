@@ -28,7 +28,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def gauges(broker: Broker) -> dict[str, dict[str, float]]:
     """The two gauges of partition 0; of the silence by producer."""
     _, _, address = broker.log_file.read_text().rpartition("Metrics on ")
-    with urllib.request.urlopen(address.split()[0], timeout=20) as page:
+    with urllib.request.urlopen(address.split()[0], timeout=60) as page:
         families = text_string_to_metric_families(page.read().decode())
     found: dict[str, dict[str, float]] = {LAG: {}, SILENCE: {}}
     for sample in (one for family in families for one in family.samples):

@@ -144,7 +144,7 @@ def interrupted(name: str, *words: str, when: bytes = b"") -> tuple[int, Any]:
                 assert read, "it ended before"
                 text += read
             process.send_signal(signal.SIGINT)
-            text += process.communicate(timeout=20)[0]
+            text += process.communicate(timeout=60)[0]
         finally:
             process.kill()
     return process.returncode, json.loads(text)

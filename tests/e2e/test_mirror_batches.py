@@ -73,7 +73,7 @@ def test_large_batches_stay_as_they_are(clusters: Clusters, broker: Broker, topi
             {"bootstrap.servers": clusters.source.bootstrap, "compression.type": codec}
         ) as producer:
             values = [f"{codec}-{number}".encode() for number in range(200)]
-            producer.send_batch(topic, values, values, headers=[("h", b"1")]).result(30)
+            producer.send_batch(topic, values, values, headers=[("h", b"1")]).result(120)
     clusters.mirror(broker.bootstrap, topic)
     wait_for(lambda: len(clusters.b.read(f"A.{topic}")) == 800)
     there = batches(clusters.source.bootstrap, topic)
@@ -146,7 +146,7 @@ def _check_translations(clusters: Clusters, topic: str, offsets: list[int]) -> N
 
 def test_a_transform_sees_each_record(clusters: Clusters, broker: Broker, topic: str) -> None:
     with Producer({"bootstrap.servers": clusters.source.bootstrap}) as producer:
-        producer.send_batch(topic, [b"%d" % each for each in range(200)]).result(30)
+        producer.send_batch(topic, [b"%d" % each for each in range(200)]).result(120)
     route = {
         "type": "org.apache.kafka.connect.transforms.RegexRouter",
         "regex": ".*",
@@ -177,6 +177,6 @@ def test_a_killed_worker_loses_nothing(clusters: Clusters, broker: Broker, topic
             worker.kill()
             worker.start()
             clusters.mirror(broker.bootstrap, topic)
-    wait_for(lambda: set(sent) <= {each.value for each in clusters.b.read(f"A.{topic}")}, timeout_s=60)
+    wait_for(lambda: set(sent) <= {each.value for each in clusters.b.read(f"A.{topic}")})
     found = [each.value for each in clusters.b.read(f"A.{topic}")]
     assert list(dict.fromkeys(found)) == sent

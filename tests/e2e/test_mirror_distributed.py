@@ -65,10 +65,10 @@ def test_each_record_is_copied_once_through_kills(source: Broker, broker: Broker
                 wanted += values
                 producer.send_batch(topic, values, partition=0)
                 producer.flush()
-            wait_for(partial(_has, broker, f"A.{topic}", len(wanted) // 2), timeout_s=60)
+            wait_for(partial(_has, broker, f"A.{topic}", len(wanted) // 2))
             worker.kill()
             worker.start()
-        wait_for(lambda: committed(broker.bootstrap, f"A.{topic}") == wanted, timeout_s=60)
+        wait_for(lambda: committed(broker.bootstrap, f"A.{topic}") == wanted)
         # Each sync says the truth, those of transactions that were aborted too: there are none.
         with talking(broker.bootstrap) as b:
             here = {each.offset: each.value for each in b.read(f"A.{topic}")}

@@ -159,7 +159,7 @@ def test_log_dirs_are_watched_until_somebody_ends_it(topic: str, pkafka_broker: 
             first, second = watching.stdout.readline(), watching.stdout.readline()
             assert json.loads(first)["broker"] == json.loads(second)["broker"] == 0
             watching.send_signal(signal.SIGINT)
-            assert watching.wait(30) == ExitStatus.INTERRUPTED
+            assert watching.wait(60) == ExitStatus.INTERRUPTED
         finally:
             watching.kill()
 

@@ -225,13 +225,13 @@ def test_large_requests_for_all_workers_are_written_as_they_came(address: str, s
     producers, rounds = 20, 3
 
     def produce(producer: int) -> None:
-        with RawClient(address, timeout_s=60) as client:
+        with RawClient(address) as client:
             for number in range(rounds):
                 sets = {(topic, n): batch(repeated(size, producer, number, n)) for n in range(4)}
                 assert errors_of(client.call(produce_request(sets), 9)) == [NONE] * 4
 
     at_once([partial(produce, n) for n in range(producers)])
-    with RawClient(address, timeout_s=60) as client:
+    with RawClient(address) as client:
         for partition in range(4):
             found = sorted(whole(value, size) for value in read_values(client, topic, partition))
             assert found == [(one, number, partition) for one in range(producers) for number in range(rounds)]

@@ -47,7 +47,7 @@ def _values(broker: Broker, topic: str, count: int, configs: Mapping[str, object
 
     try:
         consumer.subscribe([topic])
-        wait_for(has_all, timeout_s=30)
+        wait_for(has_all)
     finally:
         consumer.close()
     return found
@@ -59,7 +59,7 @@ def test_dicts_are_sent_and_read_as_avro(broker: Broker, registry: SchemaRegistr
     )
     for number in range(3):
         producer.send(topic, {"id": number})
-    producer.close(10)
+    producer.close(60)
     named = {"value.deserializer": "io.confluent.kafka.serializers.KafkaAvroDeserializer", **_keys(registry)}
     assert _values(broker, topic, 3, named) == [{"id": number} for number in range(3)]
     assert list(registry.subjects) == [f"{topic}-value"]
@@ -69,7 +69,7 @@ def test_messages_are_sent_and_read_as_protobuf(broker: Broker, registry: Schema
     named = {"value.serializer": "pkafka.clients.registry.ProtobufSerializer", **_keys(registry)}
     producer = Producer({"bootstrap.servers": broker.bootstrap, **named})
     producer.send(topic, Timestamp(seconds=5))
-    producer.close(10)
+    producer.close(60)
     read = {"value.deserializer": ProtobufDeserializer(Timestamp)}
     assert _values(broker, topic, 1, read) == [Timestamp(seconds=5)]
 
@@ -83,7 +83,7 @@ def test_dicts_are_sent_and_read_as_json_with_a_schema(
         {"bootstrap.servers": broker.bootstrap, "value.serializer": serializer, **_keys(registry)}
     )
     producer.send(topic, {"id": 5})
-    producer.close(10)
+    producer.close(60)
     named = {
         "value.deserializer": "io.confluent.kafka.serializers.json.KafkaJsonSchemaDeserializer",
         "json.fail.invalid.schema": "true",
@@ -138,7 +138,7 @@ def test_a_worker_writes_and_reads_by_the_schemas_of_a_registry(
     with standalone(tmp_path / "worker", broker.bootstrap) as worker:
         worker.create({**of_source, **converters, **(hoist if hoisted else {})})
         worker.create({**of_sink, **converters})
-        wait_for(lambda: sink.exists() and sink.read_text() == lines, timeout_s=60)
+        wait_for(lambda: sink.exists() and sink.read_text() == lines)
     kind = {"avro": "Avro", "json": "JsonSchema"}.get(converter.partition(".")[0])
     if kind is not None:
         named = {"value.deserializer": f"pkafka.clients.registry.{kind}Deserializer", **_keys(registry)}

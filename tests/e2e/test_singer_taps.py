@@ -239,14 +239,14 @@ def test_a_worker_that_is_killed_leaves_no_tap_behind(tmp_path: Path) -> None:
     worker.stdin.write(config.encode())
     worker.stdin.close()
     try:
-        wait_for(lambda: _written(pids), timeout_s=60)
+        wait_for(lambda: _written(pids))
         processes = [psutil.Process(int(each)) for each in pids.read_text().split()]
         (directory,) = {Path(each).parent for each in processes[0].cmdline() if each.endswith("config.json")}
     finally:
         os.kill(worker.pid, signal.SIGKILL)
         worker.wait(60)
     assert psutil.wait_procs(processes, timeout=60)[1] == []
-    wait_for(lambda: not directory.exists(), timeout_s=60)
+    wait_for(lambda: not directory.exists())
 
 
 def test_a_guard_that_is_killed_leaves_no_tap_behind(setting: Callable[..., Setting], tmp_path: Path) -> None:

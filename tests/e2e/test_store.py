@@ -214,7 +214,8 @@ def test_what_came_to_the_directory_later_is_told_of_and_adopted_when_asked(
     for path in hidden:
         path.rename(foreign / path.name)
     broker.start()
-    assert "2 partitions in the log directories belong to no topic of this broker" in broker.log_tail()
+    told = "2 partitions in the log directories belong to no topic of this broker"
+    wait_for(lambda: told in broker.log_file.read_text())
     broker.stop()
     broker.start("--adopt")
     with talking(broker.bootstrap, broker_id=7) as talk:

@@ -72,7 +72,7 @@ class Terminal:
 
     def read_until(self, text: str) -> None:
         seen = b""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while text.encode() not in seen:
             left_s = deadline - time.monotonic()
             readable, _, _ = select.select([self._ours], [], [], max(0, left_s))
@@ -98,7 +98,7 @@ def test_a_terminal_shows_what_happens_until_somebody_leaves(topic: tuple[str, T
         terminal.press("s")
         terminal.read_until("order: size")
         terminal.press("q")
-        assert terminal.process.wait(20) == 0
+        assert terminal.process.wait(60) == 0
     finally:
         terminal.close()
 
@@ -109,6 +109,6 @@ def test_an_interrupt_ends_it(topic: tuple[str, Talk]) -> None:
     try:
         terminal.read_until(topic[0])
         terminal.process.send_signal(signal.SIGINT)
-        assert terminal.process.wait(20) == ExitStatus.INTERRUPTED
+        assert terminal.process.wait(60) == ExitStatus.INTERRUPTED
     finally:
         terminal.close()

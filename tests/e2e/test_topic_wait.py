@@ -27,15 +27,15 @@ def named() -> str:
 @pytest.mark.usefixtures("talk")
 def test_the_life_of_a_topic_without_a_sleep(capsys: pytest.CaptureFixture[str]) -> None:
     name = named()
-    made = ["--create", "--topic", name, "--partitions", "3", "--wait", "20s"]
+    made = ["--create", "--topic", name, "--partitions", "3", "--wait", "60s"]
     assert topics.main.run(made) == ExitStatus.OK
     assert capsys.readouterr().out == f"Created topic {name}.\n"
     assert (
-        topics.main.run(["--alter", "--topic", name, "--partitions", "5", "--wait", "20s"]) == ExitStatus.OK
+        topics.main.run(["--alter", "--topic", name, "--partitions", "5", "--wait", "60s"]) == ExitStatus.OK
     )
-    assert topics.main.run(["--describe", "--topic", name, "--wait", "20s"]) == ExitStatus.OK
+    assert topics.main.run(["--describe", "--topic", name, "--wait", "60s"]) == ExitStatus.OK
     assert "PartitionCount: 5" in capsys.readouterr().out
-    assert topics.main.run(["--delete", "--topic", name, "--wait", "20s"]) == ExitStatus.OK
+    assert topics.main.run(["--delete", "--topic", name, "--wait", "60s"]) == ExitStatus.OK
     assert topics.main.run(["--list"]) == ExitStatus.OK
     assert name not in capsys.readouterr().out.splitlines()
 
@@ -45,7 +45,7 @@ def test_a_topic_that_comes_is_waited_for(talk: Talk, capsys: pytest.CaptureFixt
     later = threading.Timer(0.3, talk.create, [name])
     later.start()
     try:
-        assert topics.main.run(["--describe", "--topic", name, "--wait", "20s"]) == ExitStatus.OK
+        assert topics.main.run(["--describe", "--topic", name, "--wait", "60s"]) == ExitStatus.OK
     finally:
         later.join()
     assert f"Topic: {name}\t" in capsys.readouterr().out

@@ -117,11 +117,11 @@ def secure_zookeeper(zookeeper: ZooKeeper, tmp_path: Path) -> Iterator[str]:
             server_command(properties), stdout=log, stderr=log, stdin=subprocess.DEVNULL
         )
     try:
-        wait_until_serving(process, port, timeout_s=30)
+        wait_until_serving(process, port, timeout_s=120)
         yield f"127.0.0.1:{secure}"
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(60)
 
 
 def tls_file(directory: Path, authority: str) -> Path:
@@ -213,7 +213,7 @@ class Terminal:
 
     def end(self) -> int:
         self.type("\x04")
-        return self._process.wait(30)
+        return self._process.wait(60)
 
 
 def test_a_terminal_has_a_prompt_a_history_and_completion(zookeeper: ZooKeeper) -> None:

@@ -53,6 +53,7 @@ def transactions_are_aborted(at: At) -> None:
         (row,) = at.every_form([*here, "--dry-run"])["transactions"]
         assert row["transactional_id"] == transactional_id
         assert len(at.document(*by_id)["transactions"]) == 2
+    wait_for(lambda: ends(at.talk.admin, topic, 1) == (2, 2), what="the marker")
     at.error(*here)
 
 
