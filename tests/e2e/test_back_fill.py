@@ -152,15 +152,17 @@ def _check_syncs(a: Talk, b: Talk, topic: str) -> None:
             assert max(before) == sync.downstream
 
 
-@pytest.mark.parametrize("size", [pytest.param(40, marks=pytest.mark.nightly), 4_000])
+@pytest.mark.parametrize(
+    ("size", "batches"), [(40, 1_000), pytest.param(4_000, 100, marks=pytest.mark.nightly)]
+)
 def test_a_back_fill_that_is_killed_goes_on_without_a_repeat(
-    source: Broker, broker: Broker, tmp_path: Path, size: int
+    source: Broker, broker: Broker, tmp_path: Path, size: int, batches: int
 ) -> None:
     """In small batches and in large ones, which go as they are."""
     topic, partitions = new_topic_name(), 2
     with talking(source.bootstrap) as a, talking(broker.bootstrap) as b:
         a.create(topic, partitions)
-        wanted = [b"%d" % each for each in range(40_000)]
+        wanted = [b"%050d" % each for each in range(size * batches)]
         now_ms = time.time_ns() // 1_000_000  # retention would delete records of long ago
         with Producer({"bootstrap.servers": source.bootstrap}) as producer:
             for start in range(0, len(wanted), size):
