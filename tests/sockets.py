@@ -1,17 +1,21 @@
 """The sockets of this machine, seen from outside."""
 
 import contextlib
+import errno
 import os
 import random
 import socket
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 _PORTS: Final = random.Random()
 """Not the seeded one: processes that test at the same time must not draw the same ports."""
-_DRAWN: Final[set[int]] = set()
-"""A test often draws several before anybody listens on the first."""
+_DRAWN: Final[deque[int]] = deque(maxlen=1_000)
+"""A test often draws several before anybody listens on the first, and a JVM listens much later."""
+_TRIES: Final = 500
+"""A command that is watched (tests/in_process.py) may bind none."""
 
 
 def free_port() -> int:
@@ -19,17 +23,21 @@ def free_port() -> int:
 
     Tests that run at the same time draw from thousands of ports, each process of pytest-xdist from its own: what one
     has drawn, and listens at later, no other takes. Listen on port 0 where that is possible.
+
+    Raises:
+        OSError: there is none.
     """
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    while True:
+    for _ in range(_TRIES):
         port = _PORTS.randrange(10_000 + number, lowest, count)
         if port in _DRAWN:
             continue
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            _DRAWN.add(port)
+            _DRAWN.append(port)
             return port
+    raise OSError(errno.EADDRINUSE, "no port is free, or none may be looked at")
 
 
 def unread_bytes(port: int, *, sender: int | None = None) -> int:
