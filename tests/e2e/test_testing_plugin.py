@@ -3,12 +3,14 @@
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from pkafka.clients.admin import Admin
 from pkafka.testing import Broker, BrokerStartError, running_broker, running_secured_broker
+from pkafka.tools.servers.local_broker import hold_port
 
 pytest_plugins = ["pytester"]
 
@@ -123,6 +125,24 @@ def test_nobody_is_given_its_port_while_it_is_stopped(tmp_path: Path) -> None:
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection((broker.host, broker.port))
             broker.start()
+
+
+def test_a_port_is_kept_that_is_closed_a_moment_after_the_end_was_seen() -> None:
+    class Owner:
+        pass
+
+    owner = Owner()
+    server = socket.create_server(("127.0.0.1", 0))
+    host, port = server.getsockname()
+    closing = threading.Timer(0.05, server.close)
+    closing.start()
+    let_go = hold_port(owner, host, port)
+    closing.join()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind((host, port))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, port))
+    let_go()
 
 
 def test_what_it_cannot_start_with_is_said(tmp_path: Path) -> None:

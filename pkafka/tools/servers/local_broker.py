@@ -5,6 +5,7 @@ the pytest plugin loads it in every run. :mod:`pkafka.tools.servers.dev_brokers`
 """
 
 import contextlib
+import errno
 import os
 import select
 import shutil
@@ -49,12 +50,18 @@ def hold_port(owner: object, host: str, port: int) -> Callable[[], object]:
     import socket  # whoever loads the pytest plugin does not pay for it
 
     kept = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    try:
-        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        kept.bind((host, port))
-    except OSError:
-        kept.close()
-        return lambda: None
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while True:
+        try:
+            kept.bind((host, port))
+            break
+        except OSError as error:
+            # A process that ends closes its files one by one: a listener perhaps behind what its end is seen by.
+            if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                kept.close()
+                return lambda: None
+            time.sleep(0.001)
     return weakref.finalize(owner, os.close, kept.detach())
 
 
