@@ -35,9 +35,9 @@ class BrokerStartError(Exception):
 
 
 def hold_port(owner: object, host: str, port: int) -> Callable[[], object]:
-    """Keep a port on which nobody listens just now: the kernel would give it to a program that asks for any port.
+    """Keep the kernel from giving the port of a stopped broker to a program that asks for any port.
 
-    Whoever binds with SO_REUSEADDR, as servers do, can listen on it all the same.
+    The socket that does so is bound and does not listen: a broker that binds with SO_REUSEADDR can listen on the port.
 
     Args:
         owner: the port is kept for no longer than it lives.
@@ -47,7 +47,7 @@ def hold_port(owner: object, host: str, port: int) -> Callable[[], object]:
     Returns:
         What lets go of the port.
     """
-    import socket  # whoever loads the pytest plugin does not pay for it
+    import socket  # late, as each run of pytest loads this module with the plugin
 
     kept = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

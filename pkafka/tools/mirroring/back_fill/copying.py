@@ -1,6 +1,7 @@
 """Copies one partition: what a thread of this program does, or a task of Spark's.
 
-Nobody else may write to the copy meanwhile; that is seen by the offsets that the target answers with.
+No other program may write to the copy meanwhile: the back-fill compares the offsets in the answers of the target with
+those that it expects.
 """
 
 from collections.abc import Callable, Mapping
@@ -127,7 +128,7 @@ class Copying:
         """Copy.
 
         Raises:
-            OtherWriterError: somebody else writes to the copy.
+            OtherWriterError: another program writes to the copy.
             CopyInterruptedError: it was told to end.
             PkafkaError, OSError: the source cannot be read, or the target cannot be written.
         """

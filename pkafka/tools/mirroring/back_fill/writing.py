@@ -1,4 +1,4 @@
-"""Writes one partition of the target in whole batches, and sees that nobody else does."""
+"""Writes one partition of the target in whole batches, and notices when another program writes there too."""
 
 import time
 from collections import deque
@@ -33,11 +33,11 @@ Note: TypeAlias = Callable[[int, int, int], object]
 
 
 class OtherWriterError(PkafkaError):
-    """Somebody else writes to a copy, so that it is not known which of its records are from where."""
+    """Another program writes to a copy, so that the back-fill does not know which records are its own."""
 
     def __init__(self, partition: TopicPartition, expected: int, found: int) -> None:
         super().__init__(
-            f"somebody else writes to {partition} of the target: offset {found} where {expected} was to come. Stop"
+            f"another program writes to {partition} of the target: offset {found} where {expected} was to come. Stop"
             " that (a mirror, a producer, an earlier run), then look at the copy with pk-mirror verify"
         )
 
