@@ -83,7 +83,9 @@ class ForkedBroker:
     def send_signal(self, number: int) -> None:
         """As of ``Popen``: not to a process that has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # What forked it may have waited for it already, and not have told so yet.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(9)

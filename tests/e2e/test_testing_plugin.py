@@ -1,5 +1,6 @@
 """The fixtures that other projects use: ``pkafka_broker`` and ``pkafka_secured_broker``."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from pkafka.clients.admin import Admin
 from pkafka.testing import Broker, BrokerStartError, running_broker, running_secured_broker
 from pkafka.tools.servers.local_broker import hold_port
+from tests.forked_brokers import ForkedBroker
 
 pytest_plugins = ["pytester"]
 
@@ -143,6 +145,21 @@ def test_a_port_is_kept_that_is_closed_a_moment_after_the_end_was_seen() -> None
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, port))
     let_go()
+
+
+def test_a_kill_of_a_broker_whose_end_was_not_told_yet_is_no_error() -> None:
+    """The process that forks waits for a broker first, and tells of its end then: a kill may come in between."""
+    over = subprocess.Popen([sys.executable, "-c", "pass"])
+    over.wait()
+    broker = ForkedBroker.__new__(ForkedBroker)
+    broker.pid, broker.returncode = over.pid, None
+    broker._news, told = os.pipe()
+    try:
+        broker.kill()
+        os.write(told, b"\0\0\0\0")
+        assert broker.wait(10) == 0
+    finally:
+        os.close(told)
 
 
 def test_what_it_cannot_start_with_is_said(tmp_path: Path) -> None:
