@@ -103,8 +103,14 @@ class _Explaining(click.Command):
 
     def run(self, args: list[str]) -> int:
         """Run the command and return its status."""
-        name = self.name or "pk"
         output.begin_run()
+        try:
+            return self._run_and_explain(self.name or "pk", args)
+        except (KeyboardInterrupt, click.Abort):  # also while what went wrong is said
+            _end_document(args)
+            return ExitStatus.INTERRUPTED
+
+    def _run_and_explain(self, name: str, args: list[str]) -> int:
         try:
             self._run(name, args)
             sys.stdout.flush()
@@ -119,9 +125,6 @@ class _Explaining(click.Command):
             output.note(f"{at}: {message} (see {at}{f' --{action}' if action else ''} --help)")
             is_noticed_late = isinstance(error, BadValueError) and self.error_text is not None
             return effective(ExitStatus.USAGE, kafka_says=self.kafka_failure if is_noticed_late else None)
-        except (KeyboardInterrupt, click.Abort):
-            _end_document(args)
-            return ExitStatus.INTERRUPTED
         except BrokenPipeError:
             # The reader of a pipe left, as `| head` does; nothing is wrong.
             _give_up_stdout()
