@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgpack
+from mypy_extensions import mypyc_attr
 
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.net.together import Together
@@ -111,6 +112,7 @@ ReplyCallback: TypeAlias = "Callable[[Reply | None, PkafkaError | None], None]"
 has answered after all, or has ended."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # those of tests
 class Peer:
     """Sends and receives frames on the channel to another process of this broker. Belongs to one event loop.
 
@@ -348,7 +350,7 @@ class Peer:
                 self._deliver_packed(at, header_bytes, blob_bytes)
                 continue
             kind, call_id, operation, payload, fd_count = msgpack.unpackb(
-                self._view[at : at + header_bytes], strict_map_key=False, use_list=True
+                self._view[at : at + header_bytes], strict_map_key=False, use_list=False
             )
             fds = self._fds.popleft() if fd_count else []
             if len(fds) < fd_count:

@@ -146,7 +146,7 @@ class LentFiles:
         files = self._borrowed.setdefault(owner, {})
         self._close(owner, new)
         files.update(zip(new, fds, strict=True))
-        if any(type(answer[5]) is list and answer[5][2] and answer[5][0] not in files for answer in answers):
+        if any(type(answer[5]) is tuple and answer[5][2] and answer[5][0] not in files for answer in answers):
             # This answer was on its way when all descriptors were given back.
             self.return_all(owner)
             raise DescriptorsLost(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -168,7 +168,7 @@ class LentFiles:
             leader,
             is_adding,
         ) = answer
-        if isinstance(place, list):
+        if isinstance(place, tuple):
             generation, position, length = place
             records: Any = FileRange(files[generation], position, length) if length else NO_RECORDS
         else:

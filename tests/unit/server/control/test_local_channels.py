@@ -59,7 +59,7 @@ class FakeWorker:
         self.told: list[LeaderAndIsrPartitionState] = []
         """Of the partitions that it hosts, in the order in which it heard of them."""
         self.proposals: list[list[Any]] = []
-        self.told_proposals: list[list[Any]] = []
+        self.told_proposals: list[Any] = []
         """What the process before it proposed, nobody having answered."""
         self.holds: set[str] = set()
         """Operations that it does not answer."""
@@ -409,7 +409,7 @@ def test_the_successor_of_a_leader_hears_what_was_proposed_and_not_answered(
         await asyncio.sleep(0)
         another = await successor(world, worker)
         assert told(another) == ([0], 7)
-        assert another.told_proposals == [["t", 0, TOPIC_ID, 3, [0, 1], 7]]
+        assert another.told_proposals == [("t", 0, TOPIC_ID, 3, (0, 1), 7)]
         # What is of an older state cannot be carried out any more.
         await world.channels.carry_out(leads_with([0], partition_epoch=8))
         third = await successor(world, another)
@@ -436,7 +436,7 @@ def test_who_comes_after_a_control_process_learns_from_workers_what_it_said() ->
         assert world.control.greeting.informed == {0}
         after = await successor(world, worker)
         assert told(after) == ([0], 7)
-        assert after.told_proposals == [["t", 0, TOPIC_ID, 3, [0, 1], 7]]
+        assert after.told_proposals == [("t", 0, TOPIC_ID, 3, (0, 1), 7)]
         # What its controller has said since is newer than what a worker knew.
         await world.channels.carry_out(leads_with([0, 2], partition_epoch=8))
         another = FakeWorker(world, 0)

@@ -95,7 +95,7 @@ def test_frames_come_whole_however_they_are_split(ends: Ends) -> None:
         await until(lambda: len(heard) == 20)
 
     run(test())
-    assert heard == [([number, "x" * number], bytes(number)) for number in range(20)]
+    assert heard == [((number, "x" * number), bytes(number)) for number in range(20)]
 
 
 def test_calls_are_answered_by_values_replies_and_awaitables(ends: Ends) -> None:
@@ -113,8 +113,8 @@ def test_calls_are_answered_by_values_replies_and_awaitables(ends: Ends) -> None
         asking = ends.peer()
         answering = ends.peer(handlers, other=True)
         slow = asking.call("later", 1)
-        assert await asking.call("plain", [1, None, "x"]) == ({"got": [1, None, "x"]}, b"", [])
-        assert await asking.call("reply", 2, b"abc") == ([2], b"cba", [])
+        assert await asking.call("plain", [1, None, "x"]) == ({"got": (1, None, "x")}, b"", [])
+        assert await asking.call("reply", 2, b"abc") == ((2,), b"cba", [])
         assert (await slow)[0] == "later 1"
         asking.close()
         await until(lambda: answering.gone)
@@ -550,7 +550,7 @@ def test_packed_calls_of_one_peer_reach_the_other_and_fail_as_others_do(ends: En
         one.call_packed("produce_whole", b"abc", b"", answered)
         other.close()
         await until(lambda: len(outcomes) == 5)
-        assert outcomes == [b"cbalar", ApiError, ["row"], PeerGone, PeerGone]
+        assert outcomes == [b"cbalar", ApiError, ("row",), PeerGone, PeerGone]
         one.close()
 
     run(test())
