@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Nightly runs go in another order each time; SEED=n repeats one.
 SEED ?= $(shell date +%s)
 
-.PHONY: help start test lint lint-types lint-text interop bench nightly regenerate format clean
+.PHONY: help start test lint lint-types lint-text interop bench compiled nightly regenerate format clean
 
 help: ## What can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -59,14 +59,18 @@ interop: .venv/.test-ready ## The same scripts on Apache Kafka and on pkafka
 	$(PYTEST) $(IN_WORKERS) -m "not nightly" tests/interop
 
 bench: .venv/.test-ready ## Apache Kafka and pkafka in turn: every figure, its ratio and its bar (hours; BENCH=--quick for minutes)
-	@bin=$$(sh scripts/bench-venv.sh) && exec $$bin/python -m benchmarks $(BENCH)
+	@copy=$$(sh scripts/bench-copy.sh) && cd $$copy && exec .venv/bin/python -m benchmarks $(BENCH)
+
+compiled: .venv/.test-ready ## The unit tests with the hot path compiled by mypyc, in a copy
+	sh scripts/test-compiled.sh
 
 nightly: .venv/.test-ready ## Everything, the long ones too: many seeds, faults, soak; as root, networks that break
 	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -n auto $(WITHOUT)
+	sh scripts/test-compiled.sh
 	PKAFKA_SPARK_ARCHIVE=1 HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) $(IN_WORKERS) $(WITH_PROCESSES)
 
 regenerate: .venv/.test-ready ## Files made from the code: the reference, completions, man pages
 	$(BIN)/python scripts/regenerate.py
 
 clean: ## Removes what was made here, but not ./data
-	rm -rf .venv .venv-bench build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .bench build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,20 +1,29 @@
-"""Builds the inner loops of pkafka.records with Cython, when both Cython and a C compiler are there.
+"""Builds what of pkafka may be compiled; everything else about the package is in pyproject.toml.
 
-Everything else about the package is in pyproject.toml. Without either of them the install goes on and the same
-source runs as plain Python. ``PKAFKA_PURE=1`` skips the attempt.
+- The inner loops of pkafka.records with Cython, when both Cython and a C compiler are there. Without either of them the
+  install goes on and the same source runs as plain Python.
+- The hot path (``[tool.pkafka]`` in pyproject.toml) with mypyc, when ``PKAFKA_COMPILE=1`` asks for it. That takes a
+  minute, so it is not done unasked; it fails when it cannot be done.
+
+``PKAFKA_PURE=1`` builds neither.
 """
 
 import os
 import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from setuptools import Extension, setup
 
+PURE = os.environ.get("PKAFKA_PURE") == "1"
+COMPILE = os.environ.get("PKAFKA_COMPILE") == "1" and not PURE
+IS_ASKED_WHAT_IT_NEEDS = sys.argv[1:2] == ["egg_info"]
+"""What builds it asks first, and nothing of it is installed yet."""
 
-def extensions() -> list[Any]:
-    """The optional extension modules; none without Cython."""
-    if os.environ.get("PKAFKA_PURE") == "1":
-        return []
+
+def loops() -> list[Any]:
+    """The optional extension modules of pkafka.records; none without Cython."""
     try:
         from Cython.Build import cythonize
         from Cython.Compiler.Errors import CompileError
@@ -41,4 +50,21 @@ def extensions() -> list[Any]:
     return modules
 
 
-setup(ext_modules=extensions())
+def hot_path() -> list[Any]:
+    """The modules that mypyc compiles, in one library."""
+    from mypyc.build import mypycify
+
+    listed = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["pkafka"]["compiled"]
+    sources = [name.replace(".", "/") + ".py" for name in listed]
+    # What a build does not have (msgpack, kazoo) is of unknown type to it; whether types are right is for lint to say.
+    options = ["--config-file=", "--ignore-missing-imports", "--disable-error-code=misc", *sources]
+    modules: list[Any] = mypycify(
+        options, opt_level="2", debug_level="0", multi_file=True, group_name="pkafka"
+    )
+    return modules
+
+
+setup(
+    ext_modules=[] if PURE else [*loops(), *(hot_path() if COMPILE and not IS_ASKED_WHAT_IT_NEEDS else [])],
+    setup_requires=["mypy>=1.19"] if COMPILE else [],  # pip puts it into the environment of the build
+)

@@ -23,6 +23,7 @@ from benchmarks.registry import SCENARIOS
 from benchmarks.report import Report
 from benchmarks.systems import Systems, Target, settle
 from pkafka.errors import PkafkaError
+from pkafka.hot_path import is_compiled
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -34,8 +35,9 @@ def main() -> int:
         print("\n".join(f"{name:<28}{scenario.about}" for name, scenario in SCENARIOS.items()))
         return 0
     chosen = [SCENARIOS[name] for name in options.scenario or SCENARIOS]
+    hot_path = "compiled" if is_compiled() else "not compiled"
     document: dict[str, Any] = {
-        "machine": f"{os.cpu_count()} cores, {platform.platform()}, {this_python()}",
+        "machine": f"{os.cpu_count()} cores, {platform.platform()}, {this_python()}, hot path {hot_path}",
         "rounds": options.rounds,
         "seconds": options.seconds,
         "quick": options.quick,

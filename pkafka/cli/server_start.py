@@ -27,16 +27,19 @@ _PORT_MAX: Final = 65_535
 
 def _print_version() -> None:
     from pkafka import KAFKA_VERSION, __version__
+    from pkafka.hot_path import is_compiled
     from pkafka.records.loops import COMPILED
 
-    loops = "compiled" if COMPILED else "pure Python"
-    output.line(f"pkafka {__version__} (Kafka {KAFKA_VERSION} protocol and formats; record loops: {loops})")
+    loops, path = ("compiled" if found else "pure Python" for found in (COMPILED, is_compiled()))
+    output.line(
+        f"pkafka {__version__} (Kafka {KAFKA_VERSION} protocol and formats; record loops: {loops}, hot path: {path})"
+    )
 
 
 @command(
     "pk-server-start",
     version=_print_version,
-    version_help="Print the versions, and whether the record loops are compiled.",
+    version_help="Print the versions, and whether the record loops and the hot path are compiled.",
 )
 @server_arguments
 def main(

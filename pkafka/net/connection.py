@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
+from mypy_extensions import mypyc_attr
+
 from pkafka.net.answers import ANSWER_BYTES_PER_WRITE_MAX, Answer, FileRange, Part
 from pkafka.net.buffers import FrameBytes, Lease, ReadBuffers
 from pkafka.net.outcomes import AFTER_OTHERS, AfterOthers, Detach, LaterAnswer, Note, Outcome
@@ -64,6 +66,7 @@ class Service(NamedTuple):
     """A larger length, or a negative one, closes the connection."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # those of tests
 class ServerConnection:
     """A client's connection.
 

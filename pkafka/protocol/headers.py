@@ -62,12 +62,12 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
                 position = skip_tags(frame, position, tags, len(frame))
         # A call of the class takes three times as long.
         return tuple.__new__(RequestHeader, (key, version, correlation_id, client_id)), position
-    except KeyError as error:
-        raise ProtocolError(f"unknown API key {error}") from error
+    except KeyError as unknown:
+        raise ProtocolError(f"unknown API key {unknown}") from unknown
     except (StructError, IndexError) as error:
         raise ProtocolError("request header is cut short") from error
-    except UnicodeDecodeError as error:
-        raise ProtocolError("client id is not UTF-8") from error
+    except UnicodeDecodeError as refused:
+        raise ProtocolError("client id is not UTF-8") from refused
 
 
 def encode_request(

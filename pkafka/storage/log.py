@@ -154,8 +154,8 @@ class Log(LogReader):
                 self._history.commit(trial, self._active.transaction_index)
             if not flush_later and self.flush_is_due:
                 self.flush()
-        except OSError as error:
-            raise self.fence(error, "append to") from error
+        except OSError as failed:
+            raise self.fence(failed, "append to") from failed
         found = base, offset - 1, records.log_append_time_ms, self.log_start_offset, False
         return tuple.__new__(AppendResult, found)  # a call of the class takes three times as long
 
@@ -198,8 +198,8 @@ class Log(LogReader):
                 self._append_run(view, run, now_ms)
             if self.flush_is_due:
                 self.flush()
-        except OSError as error:
-            raise self.fence(error, "append to") from error
+        except OSError as failed:
+            raise self.fence(failed, "append to") from failed
         return AppendResult(
             batches[0].base_offset, batches[-1].last_offset, NO_TIMESTAMP, self.log_start_offset, False
         )

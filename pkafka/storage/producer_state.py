@@ -114,8 +114,7 @@ class ProducerEntry:
 
     def copy(self) -> "ProducerEntry":
         """A copy to try a batch on."""
-        other = ProducerEntry.__new__(ProducerEntry)
-        other.producer_id = self.producer_id
+        other = ProducerEntry(self.producer_id)
         other.producer_epoch = self.producer_epoch
         other.coordinator_epoch = self.coordinator_epoch
         other.last_timestamp = self.last_timestamp

@@ -246,7 +246,10 @@ def test_the_first_screen_says_what_to_type_next_and_ctrl_c_ends_the_broker(pk: 
 
 
 def test_version_says_whether_the_loops_are_compiled(pk: Shell) -> None:
-    assert "record loops: pure Python" in pk("server_start", "--version", PKAFKA_PURE="1").stdout
+    assert (
+        "record loops: pure Python, hot path: pure Python"
+        in pk("server_start", "--version", PKAFKA_PURE="1").stdout
+    )
     assert pk("server_start", "--help").returncode == 0
 
 

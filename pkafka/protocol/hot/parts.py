@@ -28,8 +28,8 @@ def guarded(
         return read(frame, position, version)
     except (StructError, IndexError) as error:
         raise ProtocolError(f"{what} v{version} is cut short") from error
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"{what} v{version} holds a string that is not UTF-8") from error
+    except UnicodeDecodeError as refused:
+        raise ProtocolError(f"{what} v{version} holds a string that is not UTF-8") from refused
 
 
 def compact_size(buffer: Buffer, position: int) -> tuple[int, int]:

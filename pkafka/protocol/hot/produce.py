@@ -58,8 +58,8 @@ def decode_produce(
         return _produce_plain(frame, position, version)
     except (StructError, IndexError) as error:
         raise ProtocolError(f"Produce v{version} is cut short") from error
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"Produce v{version} holds a string that is not UTF-8") from error
+    except UnicodeDecodeError as refused:
+        raise ProtocolError(f"Produce v{version} holds a string that is not UTF-8") from refused
 
 
 def _produce_plain(

@@ -61,10 +61,12 @@ _REFUSED: Final = frozenset(
 """Errors of records that are not in the log and that their producer sends again."""
 # What the two words below say are plain rows: msgpack packs and unpacks these faster than Python could pack numbers.
 _Words: TypeAlias = Sequence[Vouched] | None
-_FromBlob: TypeAlias = tuple[int, int, int, str | None, str | None, _Words, list[tuple[str, int, int]]]
+_FromBlob: TypeAlias = tuple[int, int, int, str | None, str | None, _Words, Sequence[tuple[str, int, int]]]
 """Version, acks, time-out in ms, client id, transactional id, and a word of its coordinator for each set, if the worker
 that asks is the coordinator; topic, partition and size of each set of the blob."""
-_FromArena: TypeAlias = tuple[int, int, int, str | None, str | None, _Words, list[tuple[str, int, int, int]]]
+_FromArena: TypeAlias = tuple[
+    int, int, int, str | None, str | None, _Words, Sequence[tuple[str, int, int, int]]
+]
 """The same; topic, partition, place and size of each set in the arena of the worker that asks."""
 _IN_BLOB: Final = "produce"
 """The operation by which a worker appends records that travel with the frame."""

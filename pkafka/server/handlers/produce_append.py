@@ -68,7 +68,9 @@ _WITHOUT_LOG_START: Final = (
 )
 """Errors with which Kafka sends no log start offset."""
 
-Row: TypeAlias = tuple[str, int, int, int, int, int, list[tuple[int, str]], str | None, CurrentLeader | None]
+Row: TypeAlias = tuple[
+    str, int, int, int, int, int, Sequence[tuple[int, str]], str | None, CurrentLeader | None
+]
 """Topic, partition, error code, base offset, log append time, log start offset, record errors, error message, and the
 leader when that is another broker."""
 Outcome: TypeAlias = tuple[Row, Unsafe | None]

@@ -4,6 +4,7 @@ Most requests of busy producers have one record set. Its owner gets the request 
 whole answer; only when the record set is refused, the worker that has the client makes the answer of the row.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
@@ -47,7 +48,7 @@ class Forwarded(LaterAnswer):
         self._size_bytes = 0
         self._held: Lease | None = None
         self._is_answered = False
-        self.rows: list[Row] = []
+        self.rows: Sequence[Row] = ()
         """The row of a record set that was refused."""
 
     def by(self, peer: Peer, frame: memoryview) -> "Forwarded":
@@ -78,7 +79,7 @@ class Forwarded(LaterAnswer):
         elif not self._client.closed:
             self.finish((bytes(reply[0]),))
 
-    def _refused(self, rows: list[Row]) -> None:
+    def _refused(self, rows: Sequence[Row]) -> None:
         self.rows = rows
         self._client.has_refused = True
         if self._client.closed:

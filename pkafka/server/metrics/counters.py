@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
+from mypy_extensions import mypyc_attr
+
 from pkafka.protocol.api import ApiKey
 from pkafka.records.validation import ValidatedRecords
 from pkafka.server.metrics.request_times import RequestTimes
@@ -15,6 +17,7 @@ FOLLOWERS_FETCH: Final = -int(ApiKey.FETCH)
 """Under this key, which no API has, the fetches of followers are counted; those of consumers under the API's."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # those of tests
 class Metrics:
     """Counts for one worker."""
 

@@ -6,7 +6,7 @@ from typing import Final
 SUB_BUCKET_BITS: Final = 3
 _SUB_BUCKETS: Final = 1 << SUB_BUCKET_BITS
 _BUCKETS: Final = 64 * _SUB_BUCKETS
-PERCENTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+PERCENTILES: Final[tuple[float, ...]] = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 """Those that Kafka's histograms report."""
 
 

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from pkafka.server.ipc.turns import TURN_S
 from pkafka.server.replicas.timing_wheel import TICK_MS, TimerTask, TimingWheel
 
@@ -82,6 +84,7 @@ class Timer:
             self._arm()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # those of tests
 class DelayedOperation:
     """Answers when a condition holds or its time is over. Subclasses define the condition.
 

@@ -40,7 +40,7 @@ RANGES_MAX: Final = 256
 """At most so many partitions of one worker have records in one answer; the others come first in the next answer. With
 more, OpenFiles would close some files before the answer is sent, and a worker would borrow more than it may."""
 
-Aborted: TypeAlias = list[tuple[int, int]] | None
+Aborted: TypeAlias = Sequence[tuple[int, int]] | None
 
 
 class Found(NamedTuple):

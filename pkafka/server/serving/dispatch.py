@@ -179,8 +179,8 @@ class Dispatcher(Generic[PortT]):
             return answer
         except ProtocolError as error:
             self._refuse(connection, data, error)
-        except AssertionError as error:
-            self._tasks.crash(error)
+        except AssertionError as bug:
+            self._tasks.crash(bug)
         except Exception:
             # A bug in one handler costs the connection that hit it, not the worker.
             log.exception("Closing the connection of %s: %s failed", connection.peer_host, _described(data))
@@ -198,8 +198,8 @@ class Dispatcher(Generic[PortT]):
             log.warning("Closing the connection of %s, which logs in: %s", connection.peer_host, error)
             self._metrics.refused()
             connection.close()
-        except AssertionError as error:
-            self._tasks.crash(error)
+        except AssertionError as bug:
+            self._tasks.crash(bug)
         except Exception:
             log.exception("Closing the connection of %s: its login failed by a bug", connection.peer_host)
             connection.close()

@@ -287,8 +287,18 @@ def _entry(
     return entry
 
 
+_FIELDS = (
+    "batches",
+    "coordinator_epoch",
+    "last_timestamp",
+    "producer_epoch",
+    "producer_id",
+    "transaction_first_offset",
+)
+
+
 def _fields(entry: ProducerEntry) -> list[object]:
-    return [getattr(entry, name) for name in ProducerEntry.__slots__]
+    return [getattr(entry, name) for name in _FIELDS]
 
 
 @given(kept=st.lists(entries, max_size=5))

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -37,7 +37,6 @@ from pkafka.server.groups.records import (
     encode_offset_key,
 )
 from pkafka.server.groups.states import GroupState
-from pkafka.server.ipc.peer import Peer
 from pkafka.server.processes.worker import Worker
 from pkafka.server.replicas.partition import Partition
 from tests.skipped_time import LoopTime
@@ -723,7 +722,7 @@ def tell(worker: Worker, topic: str, *leaders: int, type: int = 0) -> None:
         topic_states=topics if states else [],
         live_brokers=[],
     )
-    worker._operations["update_metadata"](Peer.__new__(Peer), None, memoryview(encode(request, 8)), [])
+    worker._operations["update_metadata"](cast("Any", None), None, memoryview(encode(request, 8)), [])
 
 
 def test_only_a_deletion_by_the_controller_takes_offsets_along(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.net.answers import FileRange
+from pkafka.net.connection import ServerConnection
 from pkafka.protocol.headers import RequestHeader, decode_response, encode_request
 from pkafka.protocol.messages.fetch import (
     FetchPartition,
@@ -86,17 +87,18 @@ def test_before_version_3_nobody_may_exceed_the_limits(batches: int) -> None:
 # -- over workers --
 
 
-class Connection:
-    """As much of a connection as the handler sees; it never moves."""
+class Connection(ServerConnection):
+    """As much of a connection as the handler sees; it has no socket, and never moves."""
 
-    peer_host = "10.0.0.1"
-    listener = "PLAINTEXT"
+    state: Any
+    hurry: Any
 
     def __init__(self) -> None:
+        self.peer_host, self.listener = "10.0.0.1", "PLAINTEXT"
         self.closed = False
         self.state = ConnectionState(moves=30)
         self.answers: list[bytes] = []
-        self.hurry: Any = None
+        self.hurry = None
 
     def finish(self, answer: Any) -> None:
         self.answers.append(assembled(answer))
@@ -136,7 +138,7 @@ def ask(worker: Worker, connection: Connection, partitions: Sequence[int], **opt
     )
     body = encode_request(1, version, 5, "me", request)[4:]
     header = RequestHeader(1, version, 5, "me")
-    return fetch.handle(worker, connection, header, memoryview(body), 8 + 2 + 2 + (version >= 12))  # type: ignore[arg-type]
+    return fetch.handle(worker, connection, header, memoryview(body), 8 + 2 + 2 + (version >= 12))
 
 
 def append(family: Family, index: int, value: bytes) -> None:

@@ -94,7 +94,7 @@ def ask(
     )
     body = encode_request(1, VERSION, 5, "me", request)[4:]
     header = RequestHeader(1, VERSION, 5, "me")
-    return fetch.handle(worker, connection, header, memoryview(body), 8 + 2 + 2 + 1)  # type: ignore[arg-type]
+    return fetch.handle(worker, connection, header, memoryview(body), 8 + 2 + 2 + 1)
 
 
 def parts_of(answer: Any) -> list[Any]:

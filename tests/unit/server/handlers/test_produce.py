@@ -9,7 +9,7 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.net.buffers import SLOTS, Lease
-from pkafka.net.connection import LaterAnswer
+from pkafka.net.connection import LaterAnswer, ServerConnection
 from pkafka.protocol.headers import RequestHeader, decode_request_header, decode_response, encode_request
 from pkafka.protocol.hot import CurrentLeader
 from pkafka.protocol.messages.produce import (
@@ -48,16 +48,16 @@ TRANSACTIONAL = bytes(
 )
 
 
-class Connection:
-    """As much of a connection as the handler sees; it never moves."""
+class Connection(ServerConnection):
+    """As much of a connection as the handler sees; it has no socket, and never moves."""
 
-    peer_host = "10.0.0.1"
-    listener = "PLAINTEXT"
+    state: Any
 
     def __init__(self, worker: Worker | None = None) -> None:
         self.arena = None if worker is None else worker.peers.arena
         self.slot = None if self.arena is None else self.arena.take()
         """Where its next frame lies, when it is to lie in memory that the other workers map."""
+        self.peer_host, self.listener = "10.0.0.1", "PLAINTEXT"
         self.closed = False
         self.state = ConnectionState(moves=30)
         self.answers: list[Any] = []
@@ -117,7 +117,7 @@ def serve(
         frame = connection.slot[: len(body)]
     header, position = decode_request_header(frame)
     assert header == RequestHeader(0, version, 5, "me")
-    answer = produce.handle(worker, connection, header, frame, position)  # type: ignore[arg-type]
+    answer = produce.handle(worker, connection, header, frame, position)
     if isinstance(answer, LaterAnswer):
         connection.due.append(answer)
         return None
@@ -530,7 +530,7 @@ def test_an_append_wakes_who_waits_for_it(tmp_path: Path) -> None:
 
 
 def test_rows_that_came_from_another_worker_become_errors_too() -> None:
-    rows: list[Any] = [["t", index, 0, 5, -1, 0, [], None, None] for index in range(3)]
+    rows: list[Any] = [("t", index, 0, 5, -1, 0, (), None, None) for index in range(3)]
     codes = {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR, ("t", 1): ErrorCode.NOT_LEADER_OR_FOLLOWER}
     produce_answer.note_failures(rows, codes, lambda _topic, index: CurrentLeader(7, index))
     assert [row[2] for row in rows] == [*codes.values(), ErrorCode.NONE]

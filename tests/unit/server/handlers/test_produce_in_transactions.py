@@ -172,7 +172,7 @@ class Cluster:
         )
         frame = memoryview(bytearray(encode_request(0, version, 5, "me", request)[4:]))
         header = RequestHeader(0, version, 5, "me")
-        answer = produce.handle(self.worker, connection, header, frame, 8 + 2 + len("me") + 1)  # type: ignore[arg-type]
+        answer = produce.handle(self.worker, connection, header, frame, 8 + 2 + len("me") + 1)
         if isinstance(answer, LaterAnswer):
             connection.due.append(answer)
             return None
@@ -400,7 +400,7 @@ def test_a_batch_that_waits_is_a_copy(tmp_path: Path) -> None:
         )
         frame = bytearray(encode_request(0, 9, 5, "me", request)[4:])
         header = RequestHeader(0, 9, 5, "me")
-        later = produce.handle(cluster.worker, connection, header, memoryview(frame), 13)  # type: ignore[arg-type]
+        later = produce.handle(cluster.worker, connection, header, memoryview(frame), 13)
         assert isinstance(later, LaterAnswer)
         connection.due.append(later)
         frame[:] = bytes(len(frame))

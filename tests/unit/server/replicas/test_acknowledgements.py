@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -19,7 +20,6 @@ from pkafka.server.handlers import produce_append
 from pkafka.server.handlers.produce import _NO_ROW
 from pkafka.server.handlers.produce_answer import when_safe
 from pkafka.server.handlers.produce_append import Row
-from pkafka.server.ipc.peer import Peer
 from pkafka.server.ipc.words import IsrAnswer
 from pkafka.server.processes.worker import Worker
 from pkafka.server.replicas.acknowledgements import Unacknowledged
@@ -125,7 +125,7 @@ def _metadata(worker: Worker, brokers: list[int]) -> None:
         for broker in brokers
     ]
     update = encode(UpdateMetadataRequest(controller_epoch=1, live_brokers=alive), 8)
-    worker._operations["update_metadata"](Peer.__new__(Peer), None, memoryview(update), [])
+    worker._operations["update_metadata"](cast("Any", None), None, memoryview(update), [])
 
 
 @pytest.mark.parametrize("news", ["it is gone", "it may not join"])

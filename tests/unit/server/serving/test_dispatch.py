@@ -4,17 +4,18 @@ import asyncio
 import base64
 import json
 import logging
+import socket
 import struct
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from pkafka.clock import ManualClock
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.net.answers import Answer, FileRange
-from pkafka.net.connection import AFTER_OTHERS, Detach, LaterAnswer, Outcome
+from pkafka.net.connection import AFTER_OTHERS, Detach, LaterAnswer, Outcome, ServerConnection
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.headers import RequestHeader, decode_response, encode_request, encode_response
 from pkafka.protocol.messages import (
@@ -33,7 +34,7 @@ from pkafka.security.principal import Principal
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 from pkafka.server.handlers import api_versions as api_versions_handler
 from pkafka.server.ipc import tasks
-from pkafka.server.ipc.peer import PeerGone
+from pkafka.server.ipc.peer import Peer, PeerGone, Reply
 from pkafka.server.limits.client_quotas import ClientQuotas
 from pkafka.server.limits.rate_table import RateTable
 from pkafka.server.metrics import counters
@@ -53,21 +54,25 @@ class Metrics(counters.Metrics):
         super().later_request(api_key, api_version, local_ns, whole_ns)
 
 
-class Control:
+class Control(Peer):
     """The control process: what it will answer, call by call."""
 
-    gone = False
-
     def __init__(self, *answers: Any) -> None:
+        self.gone = False
         self.answers = list(answers)
         self.asked: list[tuple[str, Any, bytes]] = []
 
-    async def call(self, operation: str, payload: Any, blob: bytes) -> Any:
+    def call(
+        self, operation: str, payload: Any = None, blob: Any = b"", fds: Any = ()
+    ) -> "asyncio.Future[Reply]":
         self.asked.append((operation, payload, blob))
         answer = self.answers.pop(0)
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         if isinstance(answer, Exception):
-            raise answer
-        return None, answer, ()
+            future.set_exception(answer)
+        else:
+            future.set_result((None, answer, []))
+        return future
 
 
 class Tasks(tasks.Tasks):
@@ -93,8 +98,12 @@ class Worker:
     dispatcher: "Dispatcher[Any]"
 
 
-class Ends:
-    """Of a socket, the two addresses."""
+class Ends(socket.socket):
+    """Of a connected socket, the two addresses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.close()
 
     def getsockname(self) -> tuple[str, int]:
         return "10.0.0.9", 9092
@@ -103,21 +112,30 @@ class Ends:
         return "10.0.0.1", 40_000
 
 
-class Connection:
+class Connection(ServerConnection):
     """As much of a connection as the dispatcher sees."""
 
-    listener = "PLAINTEXT"
-    peer_host = "10.0.0.1"
-    is_encrypted = False
+    pending: Any
+    state: Any
 
     def __init__(self) -> None:
+        self.peer_host, self.listener = "10.0.0.1", "PLAINTEXT"
         self.closed = False
-        self.pending: Any = None
+        self.pending = None
         self.state = ConnectionState(number=7)
         self.sock = Ends()
-        self.has_answers_due = False
+        self.are_due = False
+        self.encrypted = False
         self.answers: list[bytes] = []
         self.pauses: list[float] = []
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.encrypted
+
+    @property
+    def has_answers_due(self) -> bool:
+        return self.are_due
 
     def close(self) -> None:
         self.closed = True
@@ -138,7 +156,7 @@ class Bench:
         self.clock = ManualClock()
         self.quotas = ClientQuotas(RateTable(samples=11, window_ms=1000), self.clock)
         control_line = ControlLine()
-        control_line.peer = cast("Any", control)
+        control_line.peer = control
         worker = Worker()
         self.connection = Connection()
         self.dispatcher = Dispatcher(
@@ -154,7 +172,7 @@ class Bench:
         worker.dispatcher = self.dispatcher
 
     def serve(self, body: bytes) -> Outcome:
-        return self.dispatcher.handle(self.connection, memoryview(body))  # type: ignore[arg-type]
+        return self.dispatcher.handle(self.connection, memoryview(body))
 
     def ask(self, message: Message, version: int) -> Outcome:
         assert message.__api_key__ is not None
@@ -302,15 +320,15 @@ def test_an_answer_later_is_finished_and_counted_then() -> None:
 
 def test_only_produce_is_served_while_answers_are_due() -> None:
     bench, _answer = serve_metadata(b"body")
-    bench.connection.has_answers_due = True
+    bench.connection.are_due = True
     assert bench.ask(metadata.MetadataRequest(), 9) is AFTER_OTHERS
-    bench.connection.has_answers_due = False
+    bench.connection.are_due = False
     assert bench.ask(metadata.MetadataRequest(), 9) is not AFTER_OTHERS
 
 
 def test_an_answer_behind_which_others_are_served_is_counted_when_it_is_there() -> None:
     connection = Connection()
-    later = LaterAnswer(connection)  # type: ignore[arg-type]
+    later = LaterAnswer(connection)
     bench = Bench(frame_apis={ApiKey.PRODUCE: lambda *_: later})
     assert (
         bench.serve(encode_request(ApiKey.PRODUCE, 9, 1, "me", produce.ProduceRequest(acks=1))[4:]) is later
@@ -415,7 +433,7 @@ def test_a_line_says_how_its_client_came_in(
     bench = Bench()
     alice = Principal("User", "CN=alice")
     session = Session(LoggedIn(alice, "PLAIN"), None) if logs_in else None
-    bench.connection.is_encrypted = is_encrypted
+    bench.connection.encrypted = is_encrypted
     bench.connection.state = ConnectionState(principal=alice, session=session)
     bench.ask(NAMED, 3)
     [line] = request_log()
@@ -438,7 +456,7 @@ def test_at_info_only_requests_of_versions_that_will_be_gone_are_written(
 def test_a_request_that_waits_is_written_with_its_answer(
     request_log: Callable[[], list[dict[str, Any]]],
 ) -> None:
-    later = LaterAnswer(Connection())  # type: ignore[arg-type]
+    later = LaterAnswer(Connection())
     bench = Bench(frame_apis={ApiKey.PRODUCE: lambda *_: later})
     part = produce.PartitionProduceData(index=3, records=b"1234")
     data = produce.TopicProduceData(name="t", partition_data=[part])
@@ -649,7 +667,7 @@ def test_the_time_counts_where_an_answer_comes_later() -> None:
 
 def _metered_note(bench: Bench, key: ApiKey) -> object:
     header = RequestHeader(key, 7, 9, "me")
-    return dispatch._Metered(bench.connection, header, None)  # type: ignore[arg-type]
+    return dispatch._Metered(bench.connection, header, None)
 
 
 def test_a_longer_wait_that_an_answer_says_already_stays() -> None:
