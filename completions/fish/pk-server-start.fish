@@ -1,5 +1,5 @@
 # Completion of pk-server-start for fish; made by scripts/regenerate.py.
-complete -c pk-server-start -l version -d 'Print the versions, and whether the record loops are compiled.'
+complete -c pk-server-start -l version -d 'Print the versions, and whether the record loops and the hot path are compiled.'
 complete -c pk-server-start -l debug -d 'Show the traceback of a failure.'
 complete -c pk-server-start -l daemon -d 'Run in the background; logs go to $LOG_DIR (./logs).'
 complete -c pk-server-start -l wait -d 'With --daemon: return when clients are served, fail if it does not start.'
