@@ -190,12 +190,13 @@ def produce_request(
     sets: Mapping[tuple[str, int], bytes | None] | Sequence[tuple[tuple[str, int], bytes | None]],
     *,
     acks: int = -1,
+    timeout_ms: int = 60_000,
 ) -> produce.ProduceRequest:
     """A Produce request with a record set for each (topic, partition), in order."""
     pairs = sets.items() if isinstance(sets, Mapping) else sets
     return produce.ProduceRequest(
         acks=acks,
-        timeout_ms=60_000,
+        timeout_ms=timeout_ms,
         topic_data=[
             produce.TopicProduceData(
                 name=topic, partition_data=[produce.PartitionProduceData(index=partition, records=data)]
@@ -206,10 +207,18 @@ def produce_request(
 
 
 def produce_to(
-    client: RawClient, topic: str, data: bytes, partition: int = 0, *, version: int = 9, acks: int = -1
+    client: RawClient,
+    topic: str,
+    data: bytes,
+    partition: int = 0,
+    *,
+    version: int = 9,
+    acks: int = -1,
+    timeout_ms: int = 60_000,
 ) -> tuple[ErrorCode, int]:
     """Produce one record set: (error code, base offset)."""
-    answer = client.call(produce_request({(topic, partition): data}, acks=acks), version)
+    request = produce_request({(topic, partition): data}, acks=acks, timeout_ms=timeout_ms)
+    answer = client.call(request, version)
     found = answer.responses[0].partition_responses[0]
     return ErrorCode(found.error_code), found.base_offset
 

@@ -100,4 +100,6 @@ def take_one_in_sync(wire: Wire) -> None:
 
 def probe(wire: Wire, expected: ErrorCode) -> None:
     """Wait until a record with acks=all is answered so."""
-    wait_for(lambda: wire.produce("refuses", 0, [b"probe"])[0] == expected, what=expected.name)
+    wait_for(
+        lambda: wire.produce("refuses", 0, [b"probe"], timeout_ms=500)[0] == expected, what=expected.name
+    )

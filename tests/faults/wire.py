@@ -83,10 +83,13 @@ class Wire(RawClient):
         *,
         acks: int = -1,
         producer: tuple[int, int, int] = (-1, -1, -1),
+        timeout_ms: int = 60_000,
     ) -> tuple[ErrorCode, int]:
         """Send one batch of ``values``; (error, base offset). ``producer``: id, epoch, base sequence."""
         pairs = [(None, value) for value in values]
-        return self.produce_pairs(topic, partition, pairs, acks=acks, producer=producer)
+        return self.produce_pairs(
+            topic, partition, pairs, acks=acks, producer=producer, timeout_ms=timeout_ms
+        )
 
     def produce_pairs(
         self,
@@ -96,6 +99,7 @@ class Wire(RawClient):
         *,
         acks: int = -1,
         producer: tuple[int, int, int] = (-1, -1, -1),
+        timeout_ms: int = 60_000,
     ) -> tuple[ErrorCode, int]:
         """The same with keys."""
         now_ms = int(time.time() * 1000)
@@ -105,7 +109,9 @@ class Wire(RawClient):
             producer_epoch=producer[1],
             base_sequence=producer[2],
         )
-        return produce_to(self, topic, bytes(data), partition, version=PRODUCE_VERSION, acks=acks)
+        return produce_to(
+            self, topic, bytes(data), partition, version=PRODUCE_VERSION, acks=acks, timeout_ms=timeout_ms
+        )
 
     def fetch(self, topic: str, partition: int, offset: int) -> tuple[ErrorCode, list[Record]]:
         """What one fetch brings, control records excluded, checksums looked at."""

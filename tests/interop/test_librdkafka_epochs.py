@@ -274,11 +274,16 @@ def take_one_in_sync(cluster: Cluster, topic: str) -> None:
 
 
 def probe(cluster: Cluster, topic: str, expected: ErrorCode) -> None:
-    """Wait until broker 1 answers so to a record with acks=all."""
+    """Wait until broker 1 answers so to a record with acks=all.
+
+    One that it appends before it has heard that too few are in sync waits until its time is over.
+    """
     with Wire(cluster.brokers[1].bootstrap) as wire:
-        wait_for(
-            lambda: wire.produce(topic, 0, [b"probe"])[0] == expected, timeout_s=WAIT_S, what=expected.name
-        )
+
+        def answered() -> bool:
+            return wire.produce(topic, 0, [b"probe"], timeout_ms=500)[0] == expected
+
+        wait_for(answered, timeout_s=WAIT_S, what=expected.name)
 
 
 def written_to(cluster: Cluster, broker: int, topic: str) -> list[tuple[bytes, tuple[int, int]]]:
