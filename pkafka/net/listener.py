@@ -112,7 +112,9 @@ class Acceptor:
         sock: a non-blocking listening socket; stays the caller's.
         admit: decides about a new connection by the peer's host.
         accepted: called with each admitted socket and the peer's host.
-        send_buffer_bytes: of each connection; None leaves it to the kernel, which adapts it to the connection.
+        send_buffer_bytes: of a connection; None leaves it to the kernel, which adapts it to the connection.
+        local_send_buffer_bytes: the same, of one from the machine's own address. It has no delay that a large buffer
+            would make up for, and of a small one the reader finds all in the processor's cache.
         spare_descriptors: connections leave so many of the process's open files to whatever else needs some: a log that
             cannot open its next file takes its whole directory offline.
     """
@@ -124,6 +126,7 @@ class Acceptor:
         *,
         admit: Callable[[str], Admission | CloseLater] = lambda _host: Admission.ADMIT,
         send_buffer_bytes: int | None = None,
+        local_send_buffer_bytes: int | None = None,
         spare_descriptors: int = 0,
     ) -> None:
         self._sock = sock
@@ -132,6 +135,7 @@ class Acceptor:
         self._admit = admit
         self._accepted = accepted
         self._send_buffer_bytes = send_buffer_bytes
+        self._local_send_buffer_bytes = local_send_buffer_bytes
         self._loop = asyncio.get_running_loop()
         self._resume: asyncio.TimerHandle | None = None
         self._waiting: tuple[socket.socket, str] | None = None
@@ -175,8 +179,10 @@ class Acceptor:
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if self._send_buffer_bytes is not None:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
+        is_local = client.getsockname()[0] == host
+        send_buffer_bytes = self._local_send_buffer_bytes if is_local else self._send_buffer_bytes
+        if send_buffer_bytes is not None:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
         self._accepted(client, host)
         return True
 

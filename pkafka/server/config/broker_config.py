@@ -483,6 +483,12 @@ def socket_buffer_bytes(config: BrokerConfig, name: str) -> int | None:
     return value if isinstance(value, int) and value != -1 and config.is_set(name) else None
 
 
+def local_send_buffer_bytes(config: BrokerConfig) -> int | None:
+    """The size of the send buffer of a connection from this machine, which has no delay; None: the kernel adapts it."""
+    value = config.get("socket.send.buffer.bytes")
+    return value if isinstance(value, int) and value != -1 else None
+
+
 def _parse_map(name: str, text: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):

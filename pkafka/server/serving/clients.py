@@ -17,7 +17,7 @@ from pkafka.net.tls import TlsStream
 from pkafka.net.together import Together
 from pkafka.security.principal import ANONYMOUS, Principal
 from pkafka.security.principal_rules import NoRuleError
-from pkafka.server.config.broker_config import BrokerConfig, socket_buffer_bytes
+from pkafka.server.config.broker_config import BrokerConfig, local_send_buffer_bytes, socket_buffer_bytes
 from pkafka.server.ipc.peer import Handler, Payload, Peer
 from pkafka.server.limits.address_rates import AddressRates
 from pkafka.server.limits.connection_limits import ConnectionLimits
@@ -126,6 +126,7 @@ class Clients:
                 partial(self.take_in, name),
                 admit=partial(self.admit, name),
                 send_buffer_bytes=socket_buffer_bytes(self._config(), "socket.send.buffer.bytes"),
+                local_send_buffer_bytes=local_send_buffer_bytes(self._config()),
                 spare_descriptors=_spare_descriptors(),
             )
             for name, sockets in self._listeners

@@ -50,7 +50,7 @@ def test_the_receive_buffer_is_the_kernels_unless_given() -> None:
 class Arrivals:
     """An acceptor whose decisions a test makes."""
 
-    def __init__(self, send_buffer_bytes: int | None = None, spare_descriptors: int = 0) -> None:
+    def __init__(self, local_send_buffer_bytes: int | None = None, spare_descriptors: int = 0) -> None:
         [self.sock] = bind_for_workers("127.0.0.1", 0, workers=1, backlog=50)
         self.decide: Callable[[], Admission | CloseLater] = lambda: Admission.ADMIT
         self.asked = 0
@@ -60,7 +60,8 @@ class Arrivals:
             self.sock,
             lambda sock, _host: self.taken.append(sock),
             admit=self._admit,
-            send_buffer_bytes=send_buffer_bytes,
+            send_buffer_bytes=20_000,
+            local_send_buffer_bytes=local_send_buffer_bytes,
             spare_descriptors=spare_descriptors,
         )
 
@@ -87,7 +88,7 @@ class Arrivals:
 
 def test_admitted_connections_are_ready_for_the_event_loop() -> None:
     async def test() -> None:
-        arrivals = Arrivals(send_buffer_bytes=30_000)
+        arrivals = Arrivals(local_send_buffer_bytes=30_000)
         for _ in range(5):
             arrivals.connect()
         await arrivals.until(lambda: len(arrivals.taken) == 5)
