@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 copy=$1
 python=${2:-}
 mkdir -p "$copy"
+# What the checkout has no more must not stay; what was made in the copy may.
+find "$copy" \( -path "$copy/.venv" -o -name '*.egg-info' \) -prune -o -type f ! -name '*.so' ! -name .compiled -exec rm {} +
 git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --preserve=timestamps -t "$copy"
 cd "$copy"
 if [ -z "$python" ]; then
