@@ -49,7 +49,15 @@ def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
     def replace_what_is_looked_up(target: Any, name: Any, *value: Any, **options: Any) -> None:
         owner = target if isinstance(target, (ModuleType, type, str)) else type(target)
         module = owner if isinstance(owner, ModuleType) else sys.modules.get(getattr(owner, "__module__", ""))
-        if module is not None and module.__name__ in COMPILED and not str(module.__file__).endswith(".py"):
+        is_another = (
+            not isinstance(target, str) and getattr(target, name, None) is not [*value, *options.values()][0]
+        )
+        if (
+            is_another
+            and module is not None
+            and module.__name__ in COMPILED
+            and not str(module.__file__).endswith(".py")
+        ):
             pytest.skip(f"{module.__name__} is compiled, and would not see another {name}")
         replace(target, name, *value, **options)
 
