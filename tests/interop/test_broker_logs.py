@@ -87,10 +87,15 @@ def both(kafka: System | None, pkafka: System | None) -> Iterator[list[Logged]]:
 
 
 def requests(logged: Logged) -> dict[str, Any]:
-    """The first document of each API."""
+    """The first document of each API.
+
+    Apache Kafka writes a text in the place of a request that came before the log was turned on, and is completed after.
+    """
     by_name: dict[str, Any] = {}
     for match in logged.lines(_COMPLETED):
         document = json.loads(match[2])
+        if isinstance(document["request"], str):
+            continue
         by_name.setdefault(document["requestHeader"]["requestApiKeyName"], document)
     return {name: document for name, document in by_name.items() if name not in _NOT_COMPARED}
 
@@ -141,8 +146,6 @@ def test_requests_are_written_as_kafka_writes_them(both: list[Logged], topic: st
     of_kafka, of_pkafka = documents
     assert of_kafka.keys() == of_pkafka.keys()
     for name, document in of_kafka.items():
-        if name == "INCREMENTAL_ALTER_CONFIGS":
-            document["request"] = of_pkafka[name]["request"]  # on Kafka, the one that turned the log on
         assert json.dumps(shape(of_pkafka[name]), indent=1) == json.dumps(shape(document), indent=1), name
         assert (
             of_pkafka[name]["requestHeader"]["requestApiVersion"]
