@@ -57,7 +57,7 @@ def hot_path() -> list[Any]:
     listed = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["pkafka"]["compiled"]
     sources = [name.replace(".", "/") + ".py" for name in listed]
     # What a build does not have (msgpack, kazoo) is of unknown type to it; whether types are right is for lint to say.
-    options = ["--config-file=", "--ignore-missing-imports", "--disable-error-code=misc", *sources]
+    options = ["--config-file=", "--ignore-missing-imports", *sources]
     modules: list[Any] = mypycify(
         options, opt_level="2", debug_level="0", multi_file=True, group_name="pkafka"
     )
@@ -66,5 +66,5 @@ def hot_path() -> list[Any]:
 
 setup(
     ext_modules=[] if PURE else [*loops(), *(hot_path() if COMPILE and not IS_ASKED_WHAT_IT_NEEDS else [])],
-    setup_requires=["mypy>=1.19"] if COMPILE else [],  # pip puts it into the environment of the build
+    setup_requires=["mypy>=2.4"] if COMPILE else [],  # pip puts it into the environment of the build
 )

@@ -67,7 +67,7 @@ class TopicPartitionReplica(NamedTuple):
 
 
 def topic_name_problem(name: str) -> str | None:
-    """What is wrong with ``name`` as a topic name, or None when it is legal (TOPIC-1).
+    """What is wrong with ``name`` as a topic name, or None when it is legal.
 
     The texts are those that Kafka's tools show, because scripts match them.
     """
@@ -83,7 +83,7 @@ def topic_name_problem(name: str) -> str | None:
 
 
 def topic_names_collide(one: str, other: str) -> bool:
-    """Whether two names become the same metric name, in which '.' turns into '_' (TOPIC-3)."""
+    """Whether two names become the same metric name, in which '.' turns into '_'."""
     return one.replace(".", "_") == other.replace(".", "_")
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/: every request, configuration key and metric, as tables made from the code (PROTO-13)."""
+"""docs/reference/: every request, configuration key and metric, as tables made from the code."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,19 +1,17 @@
 """What holds for every test: how Hypothesis searches, that CI skips nothing, that no test leaves a process behind."""
 
 import os
-import sys
-import tomllib
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import hypothesis
 import psutil
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from pkafka.hot_path import is_compiled
+from tests.compiled import skip_what_is_not_looked_up
 from tests.forked_brokers import brokers, fork_brokers
 from tests.forked_commands import commands
 from tests.spark import SMALL_JVMS, spark_sessions
@@ -25,10 +23,6 @@ os.environ.update(SMALL_JVMS)
 fork_brokers()
 
 _HERE = Path(__file__).parent
-COMPILED = frozenset(
-    tomllib.loads((_HERE.parent / "pyproject.toml").read_text())["tool"]["pkafka"]["compiled"]
-)
-"""The modules that mypyc may compile."""
 IN_CI = os.environ.get("CI") == "true"
 _MARK_VARIABLE = "PKAFKA_TEST_RUN"
 
@@ -41,29 +35,11 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 @pytest.fixture
 def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
-    """As pytest's own. Where the hot path is compiled, a test that replaces something of it is skipped: compiled code
-    does not look up what it calls there."""
-    patch = pytest.MonkeyPatch()
-    replace = patch.setattr
-
-    def replace_what_is_looked_up(target: Any, name: Any, *value: Any, **options: Any) -> None:
-        owner = target if isinstance(target, (ModuleType, type, str)) else type(target)
-        module = owner if isinstance(owner, ModuleType) else sys.modules.get(getattr(owner, "__module__", ""))
-        is_another = (
-            not isinstance(target, str) and getattr(target, name, None) is not [*value, *options.values()][0]
-        )
-        if (
-            is_another
-            and module is not None
-            and module.__name__ in COMPILED
-            and not str(module.__file__).endswith(".py")
-        ):
-            pytest.skip(f"{module.__name__} is compiled, and would not see another {name}")
-        replace(target, name, *value, **options)
-
-    patch.setattr = replace_what_is_looked_up  # type: ignore[method-assign]
-    yield patch
-    patch.undo()
+    """As pytest's own, but see :func:`skip_what_is_not_looked_up` where the hot path is compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        if is_compiled():
+            skip_what_is_not_looked_up(patch)
+        yield patch
 
 
 _MARKED_FOLDERS = ("interop", "e2e", "faults")

@@ -51,7 +51,7 @@ def ensure_cluster_id(store: Store) -> str:
 
 
 def next_broker_id(store: Store, reserved_max: int) -> BrokerId:
-    """A broker id that was never given before (ZK-7, ``broker.id.generation.enable``).
+    """A broker id that was never given before (``broker.id.generation.enable``).
 
     Args:
         store: where the cluster lives.

@@ -1,38 +1,15 @@
 """The inner loops in use: the compiled ones where they were built, plain Python elsewhere.
 
-``PKAFKA_PURE=1`` in the environment forces the plain ones.
+``PKAFKA_PURE=1`` in the environment has the plain ones imported (``pkafka.hot_path``).
 """
 
-import os
 from functools import partial
 from importlib import import_module
-from types import ModuleType
 from typing import Final
 
-
-def _plain_loops(name: str = "_loops") -> ModuleType:
-    """The source of ``name`` as a module even where its compiled form stands beside it."""
-    from importlib.machinery import SourceFileLoader
-    from importlib.util import module_from_spec, spec_from_loader
-    from pathlib import Path
-
-    loader = SourceFileLoader(f"pkafka.records.{name}_plain", str(Path(__file__).with_name(f"{name}.py")))
-    spec = spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-def _loops(name: str = "_loops") -> ModuleType:
-    if os.environ.get("PKAFKA_PURE") == "1":
-        return _plain_loops(name)
-    return import_module(f"pkafka.records.{name}")
-
-
-_in_use: Final = _loops("_loops")
-_keys: Final = _loops("_keys")
-_writing: Final = _loops("_writing")
+_in_use: Final = import_module("pkafka.records._loops")
+_keys: Final = import_module("pkafka.records._keys")
+_writing: Final = import_module("pkafka.records._writing")
 
 COMPILED: Final = not str(_in_use.__file__).endswith(".py")
 """Whether the loops in use are compiled."""

@@ -1,6 +1,6 @@
 """Compaction under load, read all the time, with kill -9 of everybody who takes part in it.
 
-The law (CLEAN-1): a reader from the start ends with the last acknowledged value of each key; what it sees on the way
+The law: a reader from the start ends with the last acknowledged value of each key; what it sees on the way
 was written, in order, each at its offset.
 """
 

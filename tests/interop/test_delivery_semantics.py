@@ -1,4 +1,4 @@
-"""What a consumer that is killed loses or repeats follows from when it commits (PKG-10), on both systems."""
+"""What a consumer that is killed loses or repeats follows from when it commits, on both systems."""
 
 import json
 import random

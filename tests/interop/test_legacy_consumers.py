@@ -488,7 +488,7 @@ def test_members_are_killed(cluster: Cluster, topic: str, group: str, tmp_path: 
 
 
 def test_a_broker_that_starts_again_is_found_again(cluster: Cluster, topic: str, group: str) -> None:
-    """OLDC-13: who iterates sees nothing of it."""
+    """Who iterates sees nothing of it."""
     cluster.talk.create(topic, partitions=2)
     with readers() as join:
         member = join(cluster, group, topic)
@@ -573,7 +573,7 @@ def test_topics_by_filter_now_and_later(cluster: Cluster, topic: str, group: str
 def test_a_partition_that_nobody_gives_up_is_waited_for(
     cluster: Cluster, topic: str, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """OLDC-7: the caller is told after the last try; a member that is in goes on trying, where Kafka's gave up."""
+    """The caller is told after the last try; a member that is in goes on trying, where Kafka's gave up."""
     cluster.talk.create(topic, partitions=2)
     with readers() as join:
         member = join(cluster, group, topic, rebalance_max_retries=2)

@@ -1,15 +1,15 @@
 """What mypyc would compile to something else than the source says, in the modules that it compiles."""
 
 import ast
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.compiled import COMPILED
+
 _ROOT = Path(__file__).parents[2]
-COMPILED: list[str] = tomllib.loads((_ROOT / "pyproject.toml").read_text())["tool"]["pkafka"]["compiled"]
 
 
 def _tree(module: str) -> ast.Module:

@@ -474,19 +474,14 @@ class BrokerConfig:
         return LogConfig.from_topic_configs(self.topic_defaults(), LogConfig())
 
 
-def socket_buffer_bytes(config: BrokerConfig, name: str) -> int | None:
+def socket_buffer_bytes(config: BrokerConfig, name: str, *, by_default: bool = False) -> int | None:
     """The size of a client connection's buffer; None: the kernel adapts it.
 
-    Kafka's default of 100 KB would throttle every connection with a delay, so it counts only when the file has it.
+    Kafka's default of 100 KB would throttle every connection with a delay, so it counts only when the file has it, or
+    ``by_default`` for connections without one.
     """
     value = config.get(name)
-    return value if isinstance(value, int) and value != -1 and config.is_set(name) else None
-
-
-def local_send_buffer_bytes(config: BrokerConfig) -> int | None:
-    """The size of the send buffer of a connection from this machine, which has no delay; None: the kernel adapts it."""
-    value = config.get("socket.send.buffer.bytes")
-    return value if isinstance(value, int) and value != -1 else None
+    return value if isinstance(value, int) and value != -1 and (by_default or config.is_set(name)) else None
 
 
 def _parse_map(name: str, text: str) -> dict[str, str]:

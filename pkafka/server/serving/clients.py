@@ -17,7 +17,7 @@ from pkafka.net.tls import TlsStream
 from pkafka.net.together import Together
 from pkafka.security.principal import ANONYMOUS, Principal
 from pkafka.security.principal_rules import NoRuleError
-from pkafka.server.config.broker_config import BrokerConfig, local_send_buffer_bytes, socket_buffer_bytes
+from pkafka.server.config.broker_config import BrokerConfig, socket_buffer_bytes
 from pkafka.server.ipc.peer import Handler, Payload, Peer
 from pkafka.server.limits.address_rates import AddressRates
 from pkafka.server.limits.connection_limits import ConnectionLimits
@@ -33,6 +33,7 @@ _selector_log = logging.getLogger("org.apache.kafka.common.network.Selector")
 """Kafka's, for the line that its operators look for."""
 
 _ADOPT: Final = "adopt"
+_SEND_BUFFER: Final = "socket.send.buffer.bytes"
 
 
 class HandedOver(NamedTuple):
@@ -125,8 +126,8 @@ class Clients:
                 sockets[index],
                 partial(self.take_in, name),
                 admit=partial(self.admit, name),
-                send_buffer_bytes=socket_buffer_bytes(self._config(), "socket.send.buffer.bytes"),
-                local_send_buffer_bytes=local_send_buffer_bytes(self._config()),
+                send_buffer_bytes=socket_buffer_bytes(self._config(), _SEND_BUFFER),
+                local_send_buffer_bytes=socket_buffer_bytes(self._config(), _SEND_BUFFER, by_default=True),
                 spare_descriptors=_spare_descriptors(),
             )
             for name, sockets in self._listeners

@@ -66,12 +66,12 @@ class Arrivals:
         )
 
     def _admit(self, host: str) -> Admission | CloseLater:
-        assert host == "127.0.0.1"
+        assert host in ("127.0.0.1", "127.0.0.2")
         self.asked += 1
         return self.decide()
 
-    def connect(self) -> socket.socket:
-        client = socket.create_connection(self.sock.getsockname(), timeout=60)
+    def connect(self, own_host: str = "127.0.0.1") -> socket.socket:
+        client = socket.create_connection(self.sock.getsockname(), timeout=60, source_address=(own_host, 0))
         client.setblocking(False)
         self.clients.append(client)
         return client
@@ -97,6 +97,22 @@ def test_admitted_connections_are_ready_for_the_event_loop() -> None:
             assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 60_000
+        arrivals.end()
+
+    asyncio.run(test())
+
+
+def test_only_connections_from_its_own_address_are_local() -> None:
+    async def test() -> None:
+        arrivals = Arrivals(local_send_buffer_bytes=30_000)
+        for host in ("127.0.0.1", "127.0.0.2"):
+            arrivals.connect(host)
+        await arrivals.until(lambda: len(arrivals.taken) == 2)
+        buffers = {
+            sock.getpeername()[0]: sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+            for sock in arrivals.taken
+        }
+        assert buffers == {"127.0.0.1": 60_000, "127.0.0.2": 40_000}  # Linux doubles them
         arrivals.end()
 
     asyncio.run(test())

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from pkafka.records import _loops, _plain, _plain_columns, _writing, builder, loops, reading, validation
+from pkafka.records import _loops, _plain, _plain_columns, _writing, builder, reading, validation
+from tests.unit.records.sources import plain_loops
 
 COMPILED_HERE = not str(_loops.__file__).endswith(".py")
-_source = loops._plain_loops()
+_source = plain_loops()
 
 
 @pytest.fixture(params=["plain", "compiled"])

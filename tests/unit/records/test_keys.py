@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkafka.records import _keys, loops
+from pkafka.records import _keys
 from pkafka.records.builder import build_batch, encode_records
 from pkafka.records.checksum import crc32c
 from pkafka.records.compression import Codec
@@ -16,8 +16,9 @@ from pkafka.records.control import build_end_marker
 from pkafka.records.errors import RecordError
 from pkafka.records.loops import decode_records
 from pkafka.records.reading import Record
+from tests.unit.records.sources import plain_loops
 
-SOURCE = loops._plain_loops("_keys")
+SOURCE = plain_loops("_keys")
 VARIANTS = pytest.mark.parametrize("variant", [SOURCE, _keys], ids=["source", "in use"])
 SLOTS = 64
 KEYS = st.one_of(st.none(), st.binary(max_size=3), st.binary(min_size=14, max_size=40))

@@ -1,7 +1,11 @@
 """The compiled loops, the plain ones and the columns say the same of every input."""
 
+import os
 import random
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,14 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkafka.errors import ErrorCode
-from pkafka.records import _loops, _plain, _plain_columns, _writing, loops, varint
+from pkafka.records import _loops, _plain, _plain_columns, _writing, varint
 from pkafka.records.builder import build_batch
 from pkafka.records.columns import RecordColumns
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import Record
+from tests.unit.records.sources import plain_loops
 
-SOURCE = loops._plain_loops()
-WRITING = loops._plain_loops("_writing")
+SOURCE = plain_loops()
+WRITING = plain_loops("_writing")
 COLUMNS = [
     SOURCE.decode_columns,
     partial(_plain_columns.decode_columns, columns_part=SOURCE.columns_part, new_times=SOURCE.new_times),
@@ -214,9 +219,20 @@ def test_encoders_write_the_same_bytes(
     assert record == (offset, time, key, value, ())
 
 
-def test_the_variable_forces_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PKAFKA_PURE", "1")
-    assert str(loops._loops().__file__).endswith(".py")
+def test_the_variable_forces_plain_loops() -> None:
+    program = """
+from pkafka.records import loops
+print(*(module.__file__ for module in (loops._in_use, loops._keys, loops._writing)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PKAFKA_PURE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert [Path(file).suffix for file in done.stdout.split()] == [".py"] * 3
 
 
 def side_by_side(parts: list[tuple[bytes, int]]) -> tuple[bytes, list[int], list[int], list[int], list[int]]:

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pkafka.records import _plain, _writing, builder, loops
+from pkafka.records import _plain, _writing, builder
 from pkafka.records.builder import BatchBuilder, encode_headers, encode_records
 from pkafka.records.compression import Codec
 from pkafka.records.reading import read_records
+from tests.unit.records.sources import plain_loops
 
-SOURCE = loops._plain_loops("_writing")
+SOURCE = plain_loops("_writing")
 VARIANTS = [SOURCE, _plain, _writing]
 DATA = st.one_of(st.none(), st.binary(max_size=5), st.binary(min_size=60, max_size=70))
 

@@ -9,7 +9,7 @@ import pytest
 from pkafka.clock import ManualClock
 from pkafka.errors import ConfigError
 from pkafka.net.listener import Admission
-from pkafka.server.config.broker_config import BrokerConfig, local_send_buffer_bytes, socket_buffer_bytes
+from pkafka.server.config.broker_config import BrokerConfig, socket_buffer_bytes
 from pkafka.server.limits.connection_limits import ConnectionLimits, LimitSettings, SharedCounts
 
 ADMIT, WAIT, REFUSE = Admission.ADMIT, Admission.WAIT, Admission.REFUSE
@@ -245,5 +245,8 @@ def test_socket_buffers_are_the_kernels_unless_somebody_set_them(key: str) -> No
 
 def test_the_default_of_the_send_buffer_counts_within_the_machine() -> None:
     key = "socket.send.buffer.bytes"
-    found = [local_send_buffer_bytes(config(**given)) for given in ({}, {key: "-1"}, {key: "50000"})]
+    found = [
+        socket_buffer_bytes(config(**given), key, by_default=True)
+        for given in ({}, {key: "-1"}, {key: "50000"})
+    ]
     assert found == [102_400, None, 50_000]
