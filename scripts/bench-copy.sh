@@ -26,6 +26,7 @@ case $found in
 .venv/*) found=$(pwd)/$found ;;
 esac
 PYTHON=$found sh scripts/compiled-copy.sh .bench
+mkdir -p benchmarks/results
 rm -rf .bench/benchmarks/results
 ln -s ../../benchmarks/results .bench/benchmarks/results
 echo .bench

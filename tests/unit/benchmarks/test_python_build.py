@@ -57,4 +57,9 @@ def test_benchmarks_prefer_a_python_that_was_built_with_optimisation(
         check=True,
     )
     assert done.stdout == ".bench\n"
+    assert (
+        (tmp_path / ".bench" / "benchmarks" / "results")
+        .resolve(strict=True)
+        .is_relative_to(tmp_path / "benchmarks")
+    )
     assert (tmp_path / "made").read_text().removeprefix(f"{tmp_path}/") == f"{expected}\n"
