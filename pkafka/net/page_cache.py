@@ -11,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 _STRIDE_BYTES: Final = 512 * 1024
 """Pages come and go in long runs, so one byte of each stride stands for it: a probe costs 2 to 3 µs, sending a stride
 60. Where a run ends within a stride, the loop waits for the disk once, for less than that."""
@@ -19,6 +21,7 @@ _UNASKED_BYTES_MAX: Final = 64 * 1024
 _READ_BYTES: Final = 1024 * 1024
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # those of tests
 class PageCache:
     """The page cache as one event loop sees it.
 

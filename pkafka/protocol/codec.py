@@ -83,8 +83,8 @@ def decode_prefix(cls: type[M], version: int, buffer: Buffer, position: int = 0)
         return decoder(buffer, position, len(buffer))
     except (StructError, IndexError) as error:
         raise ProtocolError(f"{cls.__name__} v{version} is cut short") from error
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"{cls.__name__} v{version} holds a string that is not UTF-8") from error
+    except UnicodeDecodeError as not_utf8:
+        raise ProtocolError(f"{cls.__name__} v{version} holds a string that is not UTF-8") from not_utf8
 
 
 def _check_version(cls: type[Message], version: int) -> None:

@@ -55,7 +55,7 @@ FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         "pkafka.server.groups.restoring",
         "pkafka.server.coordinator.shards",
     ),
-    "pkafka.server.groups.offsets_log": ("pkafka.server.coordinator.topic_log",),
+    "pkafka.server.groups.offsets_log": ("pkafka.server.coordinator.topic_reading",),
     "pkafka.server.metrics_server": ("pkafka.server.metrics.server",),
     "pkafka.server.partitions": ("pkafka.server.replicas.decisions",),
     "pkafka.server.replication.quota": ("pkafka.server.limits.replication_quota",),

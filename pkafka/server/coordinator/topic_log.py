@@ -1,47 +1,35 @@
 """The partitions of an internal topic that this worker leads, as the topic's coordinator writes and reads them."""
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias
+
+from mypy_extensions import mypyc_attr
 
 from pkafka.clock import Clock
-from pkafka.errors import ApiError, ErrorCode, StorageError
-from pkafka.model import NO_OFFSET, Millis, Offset, ProducerId, TopicPartition
-from pkafka.records.batch import BatchHeader, peek, read_header
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import NO_OFFSET, Millis, Offset, ProducerId
+from pkafka.records.batch import BatchHeader
 from pkafka.records.builder import RecordFields, build_batch
-from pkafka.records.checksum import crc32c
 from pkafka.records.compression import Codec
-from pkafka.records.errors import RecordError
-from pkafka.records.loops import last_values
-from pkafka.records.reading import Record, iter_entries, read_batches
+from pkafka.records.reading import Record
 from pkafka.records.validation import ValidatedRecords, build_validated, validate
-from pkafka.server.ipc.turns import Turns
+from pkafka.server.coordinator.topic_reading import Play, note_values_once, read_batches_once, walk
 from pkafka.server.replicas.acknowledgements import Unacknowledged
 from pkafka.server.replicas.appending import Appended, Appending, Unsafe
 from pkafka.server.replicas.disks import LOG_ERRORS, Disks
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replicas.partitions import Partitions
-from pkafka.storage.log import Log
 from pkafka.storage.log_values import AppendOrigin
-
-log = logging.getLogger(__name__)
 
 Committed: TypeAlias = Callable[[ErrorCode, int], None]
 """Called once, now or later, with the outcome of an append: NONE and the offset of its first record, or the error."""
-
-Play: TypeAlias = Callable[[BatchHeader, Sequence[Record]], None]
-"""Takes over one batch, the next in the log."""
-StepT = TypeVar("StepT")
 
 _ACKS_ALL: Final = -1
 _FIRST_SEQUENCE: Final = 0
 _LOOK_AGAIN_S: Final = 0.01
 _PRODUCE_VERSION: Final = 11
-_MAGIC_V2: Final = 2
-_STEP_BYTES: Final = 256 * 1024
-"""So much of a log is gone through at a time: a millisecond or two."""
 
 
 class TransactionalProducer(NamedTuple):
@@ -63,6 +51,7 @@ class TopicLogSettings(NamedTuple):
     """How much is read at a time."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # those of tests
 class TopicLog:
     """Appends to and reads the partitions of an internal topic that a worker leads.
 
@@ -186,7 +175,12 @@ class TopicLog:
 
         Other tasks run between the reads. A damaged batch is left out, and an error is logged.
         """
-        return self._walk(partition, partial(_read_batches, self._settings.load_buffer_bytes))
+        return walk(
+            (self.topic, partition),
+            partial(read_batches_once, self._settings.load_buffer_bytes),
+            self._partitions,
+            self._disks,
+        )
 
     def read_last(self, partition: int, values: dict[bytes, bytes], play: Play) -> AsyncIterator[bool]:
         """Note the last value of each key of a partition, in steps to the end of its log; else as :meth:`read`.
@@ -196,35 +190,12 @@ class TopicLog:
             play: called with each batch that needs another look: that is compressed, for example, or has markers. The
                 values of all others are noted without an object for each record.
         """
-        return self._walk(partition, partial(_note_values, values, play, self._settings.load_buffer_bytes))
-
-    async def _walk(
-        self, partition: int, read: Callable[[Log, Offset], Iterator[tuple[Offset, StepT | None]]]
-    ) -> AsyncIterator[StepT]:
-        """Go through the log of a partition.
-
-        Args:
-            read: reads once from an offset on; gives, for each step, the offset behind it and what was found.
-        """
-        turns = Turns()
-        key = (self.topic, partition)
-        position = 0
-        while (found := self._partitions.led.get(key)) is not None:
-            position = max(position, found.log.log_start_offset)
-            following = position
-            try:
-                for end, step in read(found.log, position):
-                    following = max(following, end)
-                    if step is not None:
-                        yield step
-                    await turns.step()
-            except RecordError as error:
-                log.error("%s is damaged behind offset %d: %s", found.log.topic_partition, following, error)
-            except (StorageError, OSError) as error:
-                self._disks.refused(*key, error)
-            if following == position:
-                return
-            position = following
+        return walk(
+            (self.topic, partition),
+            partial(note_values_once, values, play, self._settings.load_buffer_bytes),
+            self._partitions,
+            self._disks,
+        )
 
     async def all_committed(self, partition: int) -> None:
         """Wait until all that a partition has now is committed, or this broker stops leading it."""
@@ -246,58 +217,3 @@ class TopicLog:
             timeout_ms=self._settings.commit_timeout_ms,
         )
         await over.wait()
-
-
-def _read(source: Log, offset: Offset, bytes_max: int) -> bytes:
-    """Read once from ``offset`` on; what comes may end within a batch."""
-    end = source.log_end_offset
-    if offset >= end:
-        return b""
-    found = source.read(offset, bytes_max=bytes_max, min_one_batch=True, upper_bound=end)
-    return found.segment.read_bytes(found.position, found.length)
-
-
-def _read_batches(
-    bytes_max: int, source: Log, offset: Offset
-) -> Iterator[tuple[Offset, tuple[BatchHeader, list[Record]] | None]]:
-    """Read once, and decode the batches that are whole."""
-    data = memoryview(_read(source, offset, bytes_max))
-    for start, size, _magic in iter_entries(data):
-        batch = data[start : start + size]
-        yield _end_of(batch), _decoded(batch, source.topic_partition)
-
-
-def _note_values(
-    values: dict[bytes, bytes], play: Play, bytes_max: int, source: Log, offset: Offset
-) -> Iterator[tuple[Offset, bool]]:
-    """Read once, and note the values in the batches that are whole."""
-    data = _read(source, offset, bytes_max)
-    at = 0
-    while at < len(data):
-        taken, following = last_values(data, at, at + _STEP_BYTES, values, crc32c)
-        if taken == at:
-            entry = next(iter_entries(memoryview(data)[at:]), None)
-            if entry is None:
-                return
-            taken = at + entry[1]
-            batch = memoryview(data)[at:taken]
-            following = _end_of(batch)
-            decoded = _decoded(batch, source.topic_partition)
-            if decoded is not None:
-                play(*decoded)
-        at = taken
-        yield following, True
-
-
-def _end_of(data: memoryview) -> int:
-    """Return the first offset behind a batch or an old message."""
-    base_offset, _size, magic = peek(data)
-    return read_header(data).next_offset if magic == _MAGIC_V2 else base_offset + 1
-
-
-def _decoded(data: memoryview, source: TopicPartition) -> tuple[BatchHeader, list[Record]] | None:
-    try:
-        return next(iter(read_batches(data)))
-    except RecordError as error:
-        log.error("Leaving out the batch before offset %d of %s: %s", _end_of(data), source, error)
-        return None

@@ -242,12 +242,12 @@ class _Fetcher:
         """The last failure that was logged; empty while fetching works."""
         self._pause_ms: Millis = _FIRST_REST_MS
         """After the next failure."""
-        self._task = home.tasks.spawn_vital(self._run())
+        self._task: asyncio.Task[None] | None = home.tasks.spawn_vital(self._run())
 
     @property
     def is_dead(self) -> bool:
         """Whether it has ended by itself."""
-        return self._task.done()
+        return self._task is not None and self._task.done()
 
     @property
     def is_idle(self) -> bool:
@@ -282,8 +282,10 @@ class _Fetcher:
         """End; nothing is written after this."""
         self._followed.clear()
         self._places.clear()
-        self._task.cancel()
-        del self._task  # breaks a cycle: the task's error refers to its frames, and these to this fetcher
+        if self._task is not None:
+            self._task.cancel()
+            # Breaks a cycle: the task's error refers to its frames, and these to this fetcher.
+            self._task = None
         self._link.close()
 
     # -- fetching --
@@ -452,10 +454,10 @@ class _Fetcher:
             self._write(followed, wish, data)
         except ApiError as error:
             self._rest(followed, error.code)
-        except (StorageError, OSError) as error:
-            self._home.disks.refused(partition.topic, partition.index, error)
-        except PkafkaError as error:
-            log.error("What broker %d sent for %s-%d: %s", self._leader, *partition.key, error)
+        except (StorageError, OSError) as failure:
+            self._home.disks.refused(partition.topic, partition.index, failure)
+        except PkafkaError as damage:
+            log.error("What broker %d sent for %s-%d: %s", self._leader, *partition.key, damage)
             self._rest(followed, ErrorCode.CORRUPT_MESSAGE)
         return False
 
@@ -519,8 +521,8 @@ class _Fetcher:
                 log.info("Beginning %s-%d anew at %d, its leader's start", *partition.key, ends.start)
                 own.truncate_fully_and_start_at(ends.start)
             followed.lag = max(ends.end - own.log_end_offset, 0)
-        except (StorageError, OSError) as error:
-            self._home.disks.refused(partition.topic, partition.index, error)
+        except (StorageError, OSError) as failure:
+            self._home.disks.refused(partition.topic, partition.index, failure)
 
     async def _ends(self, followed: _Followed) -> _Ends:
         found = []
