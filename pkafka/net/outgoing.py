@@ -109,8 +109,8 @@ class Outgoing:
                 raise ConnectionAbortedError("file range ended early")
             done += sent
             known = max(known - sent, 0)
-            if done >= _SENDFILE_CHUNK_BYTES:
-                break
+            if done >= _SENDFILE_CHUNK_BYTES or (self._tls is None and sent < wanted):
+                break  # the second is a full socket, which need not be asked
         self.in_memory = known if done < part.length else 0
         return done
 

@@ -61,7 +61,6 @@ class Sending:
         if unread is None:
             self._loop.add_writer(self._sock.fileno(), self._on_writable)
         else:
-            self._loop.remove_writer(self._sock.fileno())
             self._outgoing.read_ahead(unread, self._on_read_ahead)
 
     def _on_read_ahead(self, length: int) -> None:
@@ -73,7 +72,10 @@ class Sending:
         try:
             self._outgoing.drain()
             if self._outgoing.waiting:
-                self._await_room()
+                unread = self._outgoing.unread_range()
+                if unread is not None:  # otherwise the loop calls again, as it does by now
+                    self._loop.remove_writer(self._sock.fileno())
+                    self._outgoing.read_ahead(unread, self._on_read_ahead)
                 self._went_on(False)
                 return
         except OSError:

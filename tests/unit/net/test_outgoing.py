@@ -96,6 +96,30 @@ def test_a_range_goes_on_after_its_file_was_closed(run: Run, tmp_path: Path) -> 
     run(test)
 
 
+def test_a_socket_that_is_full_is_not_asked_whether_it_is(
+    run: Run, numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    sendfile = os.sendfile
+
+    def counted(out: int, source: int, position: int, length: int) -> int:
+        calls.append(0)
+        calls[-1] = sendfile(out, source, position, length)
+        return calls[-1]
+
+    monkeypatch.setattr(os, "sendfile", counted)
+
+    async def test() -> None:
+        client = Client(lambda _connection, _frame: (FileRange(numbers, 5, 7_000_000),))
+        await client.send(framed(b"get"))
+        assert await client.receive(7_000_000) == number_bytes(5, 7_000_000)
+        client.end()
+
+    run(test)
+    assert len(calls) > 2
+    assert all(calls), "a call that could send nothing is one too many"
+
+
 def test_a_small_range_that_cannot_be_read_closes_the_connection(run: Run, numbers: int) -> None:
     async def test() -> None:
         closed = os.dup(numbers)
