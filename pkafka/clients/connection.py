@@ -580,7 +580,7 @@ def _fits_nowhere(error: ValueError) -> bool:
     """
     if isinstance(error, UnicodeEncodeError):
         return True
-    cause = error.__cause__
+    cause = error.__context__  # compiled by mypyc, the codec says no __cause__
     return isinstance(cause, struct.error) and not str(cause).startswith("required argument")
 
 
