@@ -22,7 +22,7 @@ from pkafka.coordination.znodes import BrokerRegistration
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartition
 from pkafka.storage.log_files import DELETED_DIRECTORY_SUFFIX
-from tests.cluster import Cluster, hanging, kill_all_processes
+from tests.cluster import SETTINGS, Cluster, hanging, kill_all_processes
 from tests.faults.small_disk import fill, small_disk
 from tests.faults.zookeeper_faults import expire_session, mortal_zookeeper
 from tests.interop.kafka import OracleUnavailableError, jars
@@ -237,7 +237,7 @@ def test_a_disk_of_one_broker_is_full(
     cluster = made(tmp_path, zookeeper.connect, kinds)
     victim = 0
     roomy = tmp_path / "roomy"
-    settings = {**OVERRIDES, "log.dirs": f"{small_disk},{roomy}", "broker.id": victim}
+    settings = {**SETTINGS, **OVERRIDES, "log.dirs": f"{small_disk},{roomy}", "broker.id": victim}
     settings["zookeeper.connect"] = cluster.zookeeper_connect
     kind = "kafka" if kinds[victim] == "k" else "pkafka"
     cluster.brokers[victim] = cluster.make_broker(kind, tmp_path / "broker-of-two-disks", settings)
