@@ -15,7 +15,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from pkafka.connect.connectors import tap_process
+from pkafka.connect.connectors import tap_guard, tap_process
 from pkafka.connect.connectors.singer_source import SingerSourceTask
 from pkafka.connect.connectors.tap_process import TapProcess
 from pkafka.connect.data.records import SourceRecord
@@ -223,7 +223,7 @@ def test_settings_of_a_tap_are_removed_with_it_and_seen_by_nobody_else(tmp_path:
 
 HOLDER = """
 import sys, time
-from pkafka.connect.connectors import tap_process
+from pkafka.connect.connectors import tap_guard, tap_process
 tap_process.GRACE_S = 0.1
 tap = tap_process.TapProcess("t", [sys.executable, *sys.argv[1:]], {"--config": sys.stdin.read()})
 while True:
@@ -247,6 +247,20 @@ def test_a_worker_that_is_killed_leaves_no_tap_behind(tmp_path: Path) -> None:
         worker.wait(60)
     assert psutil.wait_procs(processes, timeout=60)[1] == []
     wait_for(lambda: not directory.exists())
+
+
+def test_a_tap_begins_when_its_group_is_known(tmp_path: Path) -> None:
+    """Otherwise a guard that is killed just then would leave it behind."""
+    own = tmp_path / "own"
+    own.mkdir()
+    guard = [sys.executable, "-I", "-S", tap_guard.__file__, str(own), "1"]
+    tap = ["sh", "-c", f"echo $$ && cat {own / tap_guard.PID}"]
+    with subprocess.Popen(
+        [*guard, *tap], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        pid, group = process.stdout.read().split("\n", 1)
+    assert group == pid
 
 
 def test_a_guard_that_is_killed_leaves_no_tap_behind(setting: Callable[..., Setting], tmp_path: Path) -> None:

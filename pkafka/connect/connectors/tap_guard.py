@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -40,11 +41,18 @@ def main(directory: str, grace_s: float, command: Sequence[str]) -> int:
         signal.signal(number, _ignore)  # not SIG_IGN, which the tap would inherit
     try:
         try:
-            tap = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+            tap = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=partial(_introduce, directory, os.getpid()),
+            )
         except OSError as error:
             sys.stderr.write(f"{command[0]} cannot be run: {error.strerror}\n")
             return NOT_STARTED
-        Path(directory, PID).write_text(str(tap.pid))
+        except subprocess.SubprocessError as error:
+            sys.stderr.write(f"{command[0]} cannot be run: {error}\n")
+            return NOT_STARTED
         threading.Thread(target=_end_when_unwanted, args=(tap.pid, grace_s), daemon=True).start()
         os.waitid(os.P_PID, tap.pid, os.WEXITED | os.WNOWAIT)  # its id is its group's until it is waited for
         _send(tap.pid, signal.SIGKILL)
@@ -52,6 +60,16 @@ def main(directory: str, grace_s: float, command: Sequence[str]) -> int:
         return status if status >= 0 else 128 - status
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _introduce(directory: str, guard: int) -> None:
+    """In the tap's process, before it is the tap: tell its group, unless the guard has been killed meanwhile.
+
+    Whoever finds the guard killed afterwards finds the file, too.
+    """
+    Path(directory, PID).write_text(str(os.getpid()))
+    if os.getppid() != guard:
+        os._exit(NOT_STARTED)
 
 
 def _end_when_unwanted(group: int, grace_s: float) -> None:
