@@ -47,11 +47,8 @@ def main(directory: str, grace_s: float, command: Sequence[str]) -> int:
                 start_new_session=True,
                 preexec_fn=partial(_introduce, directory, os.getpid()),
             )
-        except OSError as error:
-            sys.stderr.write(f"{command[0]} cannot be run: {error.strerror}\n")
-            return NOT_STARTED
-        except subprocess.SubprocessError as error:
-            sys.stderr.write(f"{command[0]} cannot be run: {error}\n")
+        except (OSError, subprocess.SubprocessError) as error:
+            sys.stderr.write(f"{command[0]} cannot be run: {getattr(error, 'strerror', error)}\n")
             return NOT_STARTED
         threading.Thread(target=_end_when_unwanted, args=(tap.pid, grace_s), daemon=True).start()
         os.waitid(os.P_PID, tap.pid, os.WEXITED | os.WNOWAIT)  # its id is its group's until it is waited for
@@ -63,9 +60,10 @@ def main(directory: str, grace_s: float, command: Sequence[str]) -> int:
 
 
 def _introduce(directory: str, guard: int) -> None:
-    """In the tap's process, before it is the tap: tell its group, unless the guard has been killed meanwhile.
+    """In the tap's process, before the tap's program runs: write its group into the file :data:`PID`.
 
-    Whoever finds the guard killed afterwards finds the file, too.
+    The process ends when the guard is dead by then. When the guard is killed later, the file is there, and the worker
+    ends the group that it names (:mod:`pkafka.connect.connectors.tap_process`).
     """
     Path(directory, PID).write_text(str(os.getpid()))
     if os.getppid() != guard:
