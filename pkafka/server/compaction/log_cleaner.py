@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -46,6 +47,8 @@ _PACE_INTERVAL_S: Final = 0.3
 _STOP_MAX_S: Final = 10.0
 _ASKING_SHARE: Final = 4
 """After the workers' answers the cleaner pauses for this many times the time that the answers took."""
+_NICENESS: Final = 5
+"""Of the threads, above the broker's: one that competes with a worker for a core gets a quarter of it."""
 _TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
@@ -234,7 +237,12 @@ class LogCleaner:
     # -- the threads --
 
     async def _clean_for_ever(self, number: int) -> None:
-        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"log-cleaner-{number}")
+        executor = ThreadPoolExecutor(
+            max_workers=1,
+            thread_name_prefix=f"log-cleaner-{number}",
+            initializer=os.nice,  # on Linux it is that of the calling thread
+            initargs=(_NICENESS,),
+        )
         try:
             while not self._is_stopping and number < self._settings.threads:
                 if not await self._clean_dirtiest(number, executor) and not self._is_stopping:

@@ -593,6 +593,30 @@ def test_no_read_is_larger_than_its_buffer(tmp_path: Path) -> None:
     with_stage(tmp_path, body, settings=replace(SETTINGS, io_buffer_bytes=16_384), files=files)
 
 
+def test_what_compacts_gives_way_to_what_serves(tmp_path: Path) -> None:
+    class NotingFiles(OsFiles):
+        niceness: int | None = None
+
+        def read_into(self, descriptor: int, buffer: bytearray | memoryview, position: int) -> int:
+            self.niceness = _niceness()
+            return super().read_into(descriptor, buffer, position)
+
+    files = NotingFiles()
+
+    async def body(stage: Stage) -> None:
+        fill(await compacted_log(stage.family, "t"))
+        stage.cleaner.start()
+        await until(lambda: files.niceness is not None)
+        assert files.niceness == min(_niceness() + 5, 19)
+
+    with_stage(tmp_path, body, files=files)
+
+
+def _niceness() -> int:
+    """That of the calling thread; Linux has one for each."""
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+
 def test_it_rests_for_its_backoff_when_nothing_is_due(tmp_path: Path) -> None:
     async def body(stage: Stage) -> None:
         began_s = time.monotonic()
