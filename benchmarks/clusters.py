@@ -115,7 +115,9 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running_cluster(system: str, directory: Path, *, shares_cores: bool = False) -> Iterator[Cluster]:
+def running_cluster(
+    system: str, directory: Path, *, shares_cores: bool = False, more: Mapping[str, object] | None = None
+) -> Iterator[Cluster]:
     """Three brokers of one of :data:`benchmarks.systems.Systems.NAMES`.
 
     Args:
@@ -123,12 +125,16 @@ def running_cluster(system: str, directory: Path, *, shares_cores: bool = False)
         directory: for all their data; does not exist yet.
         shares_cores: have brokers of pkafka know that they share the machine, as ``pk-dev up --brokers 3`` does, where
             the system does not say how many workers each has.
+        more: keys of the brokers, for either system.
     """
     directory.mkdir(parents=True)
     jars = Path(oracle.jars("kafka")).parent
     with running_server(directory, jars=jars, tick_time_ms=_TICK_MS) as (_, port):
         shared: dict[str, object] = {"pkafka.workers": cores_for_each(SIZE)} if shares_cores else {}
-        made = [_broker(system, directory / str(number), number, port, shared) for number in range(SIZE)]
+        made = [
+            _broker(system, directory / str(number), number, port, shared, more or {})
+            for number in range(SIZE)
+        ]
         for broker in made:
             broker.start_timeout_s = _MANY_MS / 1000
         try:
@@ -143,12 +149,14 @@ def running_cluster(system: str, directory: Path, *, shares_cores: bool = False)
 
 
 def _broker(
-    system: str, directory: Path, number: int, zookeeper_port: int, shared: Mapping[str, object]
+    system: str,
+    directory: Path,
+    number: int,
+    zookeeper_port: int,
+    shared: Mapping[str, object],
+    more: Mapping[str, object],
 ) -> Process:
-    settings = {
-        "broker.id": number,
-        "offsets.topic.replication.factor": SIZE,
-    }
+    settings = {"broker.id": number, "offsets.topic.replication.factor": SIZE, **more}
     zookeeper = f"127.0.0.1:{zookeeper_port}"
     if system == "kafka":
         directory.mkdir()

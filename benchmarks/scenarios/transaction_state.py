@@ -167,7 +167,8 @@ def _state_of(link: wire.Link, request: DescribeTransactionsRequest) -> int:
 
 def _beside(target: Target) -> AbstractContextManager[Cluster]:
     directory = target.broker.log_dir.parent / f"cluster-{time.monotonic_ns():x}"
-    return running_cluster(target.name, directory, shares_cores=True)
+    # A compaction in the middle would leave fewer records than the figure is about.
+    return running_cluster(target.name, directory, shares_cores=True, more={"log.cleaner.enable": "false"})
 
 
 def _cluster_of(target: Target) -> Cluster:
