@@ -12,6 +12,8 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
+from mypy_extensions import mypyc_attr
+
 _PIECE_BYTES: Final = 262_144
 """So much is received, or encrypted, at a time."""
 _SCRAP_BYTES: Final = 16_384
@@ -22,6 +24,7 @@ def new_scratch() -> bytearray:
     return bytearray(_PIECE_BYTES)
 
 
+@mypyc_attr(native_class=False)
 class TlsClosedError(OSError):
     """The other side closed the connection while the handshake went on."""
 
@@ -37,8 +40,8 @@ class TlsStream:
         scratch: memory for one call at a time, which streams of one thread may share; None: memory of its own.
 
     Attributes:
-        has_more: whether the last read filled its target: the next, which reads nothing from the socket, may find
-            bytes that the socket does not announce any more.
+        has_more: whether the next read, which reads nothing from the socket, may find bytes that the socket does not
+            announce any more.
     """
 
     __slots__ = (
@@ -47,6 +50,7 @@ class TlsStream:
         "_failure",
         "_filled_scratch",
         "_incoming",
+        "_is_over",
         "_outgoing",
         "_read_into",
         "_scratch",
@@ -83,6 +87,8 @@ class TlsStream:
         """What :meth:`has_ended` read."""
         self._failure: ssl.SSLError | None = None
         """Comes with the next read: bytes came before it."""
+        self._is_over = False
+        """Whether a read has found the end, which each further one finds again."""
         self._filled_scratch = False
         """Whether the socket had all that was asked of it the last time, and so may have more."""
         self.has_more = False
@@ -162,24 +168,33 @@ class TlsStream:
         done = self._take_ahead(target) if self._ahead else 0
         size = len(target)
         while done < size:
-            try:
-                count = self._read_into(size - done, target[done:] if done else target)
-            except ssl.SSLWantReadError:
-                if done:
-                    if not (is_announced and self._filled_scratch and self._fetches_more()):
+            if not self._is_all_read():
+                try:
+                    count = self._read_into(size - done, target[done:] if done else target)
+                except ssl.SSLWantReadError:
+                    pass  # the rest of a record has not come yet
+                except ssl.SSLError as error:
+                    return self._ended(error, done)
+                else:
+                    if not count:
+                        self._is_over = True
                         return done
+                    done += count
                     continue
-                if not is_announced:
-                    raise BlockingIOError from None  # others have a turn before the socket is read again
+            if done:
+                if not (is_announced and self._filled_scratch and self._fetches_more()):
+                    return done
+            elif is_announced:
                 self._fetch()
-                continue
-            except ssl.SSLError as error:
-                return self._ended(error, done)
-            if not count:
-                return done  # the other side has said goodbye; the next call finds the same
-            done += count
-        self.has_more = True
+            else:
+                raise BlockingIOError  # others have a turn before the socket is read again
+        self.has_more = not self._is_all_read()
         return done
+
+    def _is_all_read(self) -> bool:
+        """Whether nothing is left that came. OpenSSL tells that by an error, which takes longer than to ask."""
+        incoming = self._incoming
+        return not (incoming.pending or self._is_over or incoming.eof or self._tls.pending())
 
     def _fetch(self) -> None:
         """Take more from the socket."""
@@ -202,6 +217,7 @@ class TlsStream:
 
     def _ended(self, error: ssl.SSLError, done: int) -> int:
         if isinstance(error, (ssl.SSLZeroReturnError, ssl.SSLEOFError)):
+            self._is_over = True
             return done
         if not done:
             raise error
