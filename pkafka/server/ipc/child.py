@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
+from pkafka.net.event_loop import new_event_loop
 from pkafka.server.config.broker_loggers import set_log_level
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.lifeline import ChildExit
@@ -75,8 +76,9 @@ def main_of(
 
         begin()
         if not leaves_threads:
-            return asyncio.run(live())
-        loop = asyncio.new_event_loop()
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                return runner.run(live())
+        loop = new_event_loop()
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(live())
 

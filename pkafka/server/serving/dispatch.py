@@ -156,7 +156,11 @@ class Dispatcher(Generic[PortT]):
                 # request must find the records in the log.
                 return AFTER_OTHERS
             logged = None
-            if request_logger.isEnabledFor(logging.INFO) and is_logged(header):
+            if (
+                request_logger.level <= logging.INFO  # asked first: a look, and no call
+                and request_logger.isEnabledFor(logging.INFO)
+                and is_logged(header)
+            ):
                 logged = LoggedRequest(connection, header, data, position)
             frame_api = self._served_by_frame.get((api_key, api_version))
             if frame_api is not None:
