@@ -18,7 +18,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from mypy_extensions import mypyc_attr
 
@@ -49,7 +49,9 @@ _REQUESTS_PER_TURN_MAX: Final = 256
 _LATER_ANSWERS_MAX: Final = 16
 _LATER_FRAME_BYTES_MAX: Final = 1024 * 1024
 """A client has so many requests served at a time, and none behind a larger one."""
-_SIZE = struct.Struct(">i")
+_SIZE: Final = struct.Struct(">i")
+_size_at: Final = cast("Callable[[memoryview, int], tuple[int]]", _SIZE.unpack_from)
+"""Its type is said because compiled code compares numbers of unknown types as objects."""
 _NO_ANSWER_YET: Final = (LaterAnswer, AfterOthers, Detach)
 FrameHandler: TypeAlias = "Callable[[ServerConnection, memoryview], Outcome]"
 """Serves a frame. An answer (possibly empty) is sent at once; None means that ``finish`` will be called later, and
@@ -330,7 +332,7 @@ class ServerConnection:
         weight = served = 0
         limit = self.frame_bytes_max
         while end - position >= 4:
-            size = _SIZE.unpack_from(data, position)[0]
+            (size,) = _size_at(data, position)
             if not 0 <= size <= limit:
                 self._refuse_size(size)
                 break

@@ -4,9 +4,10 @@ Headers are written out here instead of being declared: every request passes thr
 never compact even in flexible headers, and their version follows from key and version of the body.
 """
 
+from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from pkafka.errors import ProtocolError
 from pkafka.protocol import Buffer
@@ -17,6 +18,8 @@ from pkafka.protocol.schema import Message
 
 _REQUEST_START: Final = Struct(">hhih")
 """API key, version, correlation id, and the size of the client id, which headers of version 0 alone have not."""
+_request_start: Final = cast("Callable[[Buffer, int], tuple[int, int, int, int]]", _REQUEST_START.unpack_from)
+"""Its types are said because compiled code compares numbers of unknown types as objects."""
 _BODY_WITHOUT_CLIENT_ID: Final = 8
 _SIZE_START: Final = Struct(">ihhi")
 _STRING_SIZE: Final = Struct(">h")
@@ -42,7 +45,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         ProtocolError: cut short, malformed, or of a key that pkafka does not know.
     """
     try:
-        key, version, correlation_id, size = _REQUEST_START.unpack_from(frame, 0)
+        key, version, correlation_id, size = _request_start(frame, 0)
         header_version = request_header_version(key, version)
         if header_version == 0:
             return RequestHeader(key, version, correlation_id, None), _BODY_WITHOUT_CLIENT_ID

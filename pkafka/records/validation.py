@@ -5,8 +5,8 @@ answers UNKNOWN_SERVER_ERROR to damaged bytes, this answers CORRUPT_MESSAGE. Off
 and nothing is known about a producer's earlier batches: both are storage's.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from pkafka.errors import ErrorCode
 from pkafka.model import NO_TIMESTAMP
@@ -47,6 +47,10 @@ LONG_MAX: Final = (1 << 63) - 1
 INFLATED_BYTES_MAX: Final = 64 << 20
 _new: Final = tuple.__new__
 """A named tuple made by this costs half of one made by its class."""
+_Header: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+# Their types are said because compiled code compares numbers of unknown types as objects.
+_header_of: Final = cast("Callable[[memoryview], _Header]", HEADER.unpack_from)
+_walk: Final = cast("Callable[[memoryview, int], tuple[int, int, int, int, int]]", walk)
 
 
 class ProduceRules(NamedTuple):
@@ -217,7 +221,7 @@ def _accept_ordinary(view: memoryview, rules: ProduceRules, now_ms: int) -> Vali
     (
         base_offset, batch_length, _leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp,
         max_timestamp, producer_id, producer_epoch, base_sequence, count,
-    ) = HEADER.unpack_from(view)  # fmt: skip
+    ) = _header_of(view)  # fmt: skip
     if (
         magic != 2
         or batch_length != size - LOG_OVERHEAD
@@ -233,7 +237,7 @@ def _accept_ordinary(view: memoryview, rules: ProduceRules, now_ms: int) -> Vali
         or crc32c(view[ATTRIBUTES_POSITION:]) != crc
     ):
         return None
-    ts_min, ts_max, ts_max_index, null_keys, misplaced = walk(view[BATCH_OVERHEAD:], count)
+    ts_min, ts_max, ts_max_index, null_keys, misplaced = _walk(view[BATCH_OVERHEAD:], count)
     oldest, newest = base_timestamp + ts_min, base_timestamp + ts_max
     if (
         misplaced

@@ -1,9 +1,9 @@
 """Produce requests read into flat rows, and their responses written from flat rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from struct import error as StructError
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from pkafka.errors import ProtocolError
 from pkafka.protocol import Buffer
@@ -39,6 +39,9 @@ _IB: Final = Struct(">iB")
 _START: Final = Struct(">BhiB")
 _ONE_START: Final = Struct(">BhiBB")
 _ONE_PARTITION: Final = Struct(">BiB")
+# Their types are said because compiled code compares numbers of unknown types as objects.
+_one_start: Final = cast("Callable[[Buffer, int], tuple[int, int, int, int, int]]", _ONE_START.unpack_from)
+_one_partition: Final = cast("Callable[[Buffer, int], tuple[int, int, int]]", _ONE_PARTITION.unpack_from)
 
 
 def decode_produce(
@@ -100,7 +103,7 @@ def _produce_plain(
 
 def _one_flexible(frame: Buffer, position: int) -> tuple[None, int, int, list[ProduceRow]] | None:
     """Read the body that most requests have: one record set, no transactional id, no tags; None for any other."""
-    size, acks, timeout_ms, topics, name_bytes = _ONE_START.unpack_from(frame, position)
+    size, acks, timeout_ms, topics, name_bytes = _one_start(frame, position)
     position += _ONE_START.size
     if size or topics != 2 or not 0 < name_bytes < 128:
         return None
@@ -108,7 +111,7 @@ def _one_flexible(frame: Buffer, position: int) -> tuple[None, int, int, list[Pr
     end = position + name_bytes - 1
     if end + _ONE_PARTITION.size > limit:
         return None
-    partitions, partition, size = _ONE_PARTITION.unpack_from(frame, end)
+    partitions, partition, size = _one_partition(frame, end)
     if partitions != 2 or not size:
         return None
     topic = str(frame[position:end], "utf-8")
