@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from mypy_extensions import mypyc_attr
 
 _PIECE_BYTES: Final = 131_072
-"""So much is received, or encrypted, at a time: with twice as much, what OpenSSL copies leaves the processor's cache."""
+"""So much is received, or encrypted, at a time. OpenSSL copies it twice: twice as much leaves the processor's cache."""
 _SCRAP_BYTES: Final = 16_384
 
 
