@@ -34,7 +34,7 @@ class PolledEventLoop(asyncio.SelectorEventLoop):
     def remove_reader(self, fd: "FileDescriptorLike") -> bool:
         """As :meth:`asyncio.loop.remove_reader`; asyncio's own waiting for a socket ends by it, too."""
         had_one = self._poller.set_reader(_descriptor(fd), None)
-        return (self._poller.has_key(_descriptor(fd)) and super().remove_reader(fd)) or had_one
+        return (_descriptor(fd) in self._poller.get_map() and super().remove_reader(fd)) or had_one
 
     def add_writer(self, fd: "FileDescriptorLike", callback: Callable[[*_Args], Any], *args: *_Args) -> None:
         """As :meth:`asyncio.loop.add_writer`."""
@@ -43,7 +43,7 @@ class PolledEventLoop(asyncio.SelectorEventLoop):
     def remove_writer(self, fd: "FileDescriptorLike") -> bool:
         """As :meth:`asyncio.loop.remove_writer`; asyncio's own waiting for a socket ends by it, too."""
         had_one = self._poller.set_writer(_descriptor(fd), None)
-        return (self._poller.has_key(_descriptor(fd)) and super().remove_writer(fd)) or had_one
+        return (_descriptor(fd) in self._poller.get_map() and super().remove_writer(fd)) or had_one
 
     def _failed(self, callback: Callback, error: BaseException) -> None:
         self.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})

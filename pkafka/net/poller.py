@@ -138,10 +138,6 @@ class Poller:
             raise KeyError(f"FD {fd} is not registered")
         return key
 
-    def has_key(self, fd: int) -> bool:
-        """Whether the loop has registered a descriptor."""
-        return fd in self._keys
-
     def get_map(self) -> Mapping[int, SelectorKey]:
         """As :meth:`selectors.BaseSelector.get_map`."""
         return self._keys
