@@ -20,7 +20,19 @@ from tests.talk import wait_for
 START_TIMEOUT_S: Final = 180.0
 STOP_TIMEOUT_S: Final = 60.0
 _CALL_TIMEOUT_S: Final = 95.0
-_JVM: Final = ("-Xmx512m", "-Xshare:auto")
+_SMALL_JVM: Final = ("-Xmx512m", "-Xshare:auto")
+DEFAULT_JVM: Final = (
+    "-Xms256M",
+    "-Xmx2G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+"""What Kafka's own scripts give a worker of Connect: ``KAFKA_HEAP_OPTS`` of ``connect-distributed.sh`` and
+``connect-standalone.sh``, and ``KAFKA_JVM_PERFORMANCE_OPTS`` of ``kafka-run-class.sh``."""
 _LOGGING: Final = """\
 log4j.rootLogger=INFO, stdout
 log4j.appender.stdout=org.apache.log4j.ConsoleAppender
@@ -221,12 +233,13 @@ def our_command() -> list[str]:
     return [sys.executable, "-c", "from pkafka.cli.connect_standalone import main; main()"]
 
 
-def java_command(directory: Path, kind: str = "Standalone") -> list[str]:
+def java_command(directory: Path, kind: str = "Standalone", *, jvm: Sequence[str] = _SMALL_JVM) -> list[str]:
     """What runs a worker of Kafka Connect 3.9.1.
 
     Args:
         directory: gets the settings of its log.
         kind: ``Standalone`` or ``Distributed``.
+        jvm: options of Java; the usual ones spare the machine of the tests.
 
     Raises:
         OracleUnavailableError: no Java, no Maven.
@@ -235,7 +248,7 @@ def java_command(directory: Path, kind: str = "Standalone") -> list[str]:
     logging.write_text(_LOGGING)
     class_path = os.pathsep.join([jars("kafka"), jars("connect")])
     main = f"org.apache.kafka.connect.cli.Connect{kind}"
-    return [java_program("java"), *_JVM, f"-Dlog4j.configuration=file:{logging}", "-cp", class_path, main]
+    return [java_program("java"), *jvm, f"-Dlog4j.configuration=file:{logging}", "-cp", class_path, main]
 
 
 def our_distributed_command() -> list[str]:

@@ -13,6 +13,7 @@ import psutil
 from benchmarks.model import Figure, Scenario, Settings
 from benchmarks.systems import Target, pss_mb
 from tests.connect_workers import (
+    DEFAULT_JVM,
     ConnectWorker,
     cluster_settings,
     java_command,
@@ -30,7 +31,7 @@ _SETTINGS: Final = {"key.converter.schemas.enable": "false", "value.converter.sc
 def _measure(target: Target, settings: Settings) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="pkafka-bench-connect-") as place:
         directory = Path(place)
-        command = java_command(directory) if target.name == "kafka" else our_command()
+        command = java_command(directory, jvm=DEFAULT_JVM) if target.name == "kafka" else our_command()
         worker = ConnectWorker(command, directory / "worker", target.broker.bootstrap, _SETTINGS)
         try:
             begun_s = time.perf_counter()
@@ -45,11 +46,17 @@ def _measure(target: Target, settings: Settings) -> dict[str, float]:
 
 
 def _measure_distributed(target: Target, _settings: Settings) -> dict[str, float]:
-    """A worker of a new cluster, and a second one that joins it."""
+    """A worker of a new cluster, and a second one that joins it.
+
+    Java's worker runs its tasks itself. pkafka's does that, too, when it is told to; by default it has processes for
+    them, so that a task that ends its process ends no other.
+    """
     with tempfile.TemporaryDirectory(prefix="pkafka-bench-connect-") as place:
         directory = Path(place)
         is_java = target.name == "kafka"
-        command = java_command(directory, "Distributed") if is_java else our_distributed_command()
+        command = (
+            java_command(directory, "Distributed", jvm=DEFAULT_JVM) if is_java else our_distributed_command()
+        )
         group = f"bench-{time.monotonic_ns():x}"
         settings = {**_SETTINGS, **cluster_settings(group)}
         workers = [
@@ -63,11 +70,22 @@ def _measure_distributed(target: Target, _settings: Settings) -> dict[str, float
                 worker.start()
                 started_s.append(time.perf_counter() - begun_s)
             workers[1].stop()
-            memory_mb = _memory_mb(target, workers[0], directory)
+            memory_mb = one_process_mb = _memory_mb(target, workers[0], directory)
+            workers[0].stop()
+            if not is_java:
+                alone = {**settings, **cluster_settings(f"{group}-alone"), "pkafka.connect.hosts": "0"}
+                workers.append(ConnectWorker(command, directory / "alone", target.broker.bootstrap, alone))
+                workers[-1].start()
+                one_process_mb = _memory_mb(target, workers[-1], directory)
         finally:
             for worker in workers:
                 worker.close()
-    return {"start": started_s[0], "join": started_s[1], "memory": memory_mb}
+    return {
+        "start": started_s[0],
+        "join": started_s[1],
+        "memory, one process": one_process_mb,
+        "memory, default": memory_mb,
+    }
 
 
 def _memory_mb(target: Target, worker: ConnectWorker, directory: Path) -> float:
@@ -135,7 +153,8 @@ SCENARIOS = (
         figures=(
             Figure("start", "s", more_is_better=False, bar=0.15),
             Figure("join", "s", more_is_better=False, bar=0.15),
-            Figure("memory", "MB", more_is_better=False, bar=0.25),
+            Figure("memory, one process", "MB", more_is_better=False, bar=0.25),
+            Figure("memory, default", "MB", more_is_better=False),
         ),
         measure=_measure_distributed,
         warm_up=False,

@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.model import Figure, Scenario, Settings
 from benchmarks.systems import Target, cpu_of, pss_mb
 from pkafka.clients.producer import Producer
-from tests.connect_workers import ConnectWorker, java_command, our_command
+from tests.connect_workers import DEFAULT_JVM, ConnectWorker, java_command, our_command
 from tests.mirrors import WORKER, connector
 from tests.talk import Talk, talking, wait_for
 
@@ -29,7 +29,7 @@ def _measure(target: Target, settings: Settings) -> dict[str, float]:
     records = settings.scaled(_RECORDS, 100_000)
     with tempfile.TemporaryDirectory(prefix="pkafka-bench-mirror-") as place:
         directory = Path(place)
-        command = java_command(directory) if target.name == "kafka" else our_command()
+        command = java_command(directory, jvm=DEFAULT_JVM) if target.name == "kafka" else our_command()
         worker = ConnectWorker(command, directory / "worker", target.broker.bootstrap, WORKER)
         try:
             worker.start()

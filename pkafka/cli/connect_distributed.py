@@ -43,13 +43,16 @@ def main(worker: Path, daemon: bool, overrides: tuple[str, ...]) -> int:
 
 
 def _run(properties: dict[str, str]) -> int:
-    from pkafka.connect.distributed_worker import DistributedWorker
+    from pkafka.connect.distributed_setup import Setup
     from pkafka.connect.errors import ConfigError
     from pkafka.errors import PkafkaError
 
     asked = asked_to_end()
     try:
-        worker = DistributedWorker.of(properties, asked.set)
+        setup = Setup.of(properties)
+        from pkafka.connect.distributed_worker import DistributedWorker  # not before processes were forked
+
+        worker = DistributedWorker.of(setup, asked.set)
     except ConfigError as error:
         raise CommandError(str(error), status=ExitStatus.USAGE) from None
     except PkafkaError as error:

@@ -1,17 +1,12 @@
 """A worker of a cluster as a whole: settings, the REST API, and what stands behind it."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from typing import Self
 
 from pkafka.clients.admin import Admin
 from pkafka.connect.cluster_worker import ClusterWorker
-from pkafka.connect.config_providers import load_providers, resolved
-from pkafka.connect.distributed.config import distributed_config
-from pkafka.connect.hosts.host import run_host
-from pkafka.connect.hosts.hosted_worker import hosts_of
+from pkafka.connect.distributed_setup import Setup
 from pkafka.connect.hosts.maker import HostMaker
-from pkafka.connect.plugin_path import plugins_of_worker
 from pkafka.connect.plugins import Plugins
 from pkafka.connect.rest.forwarding import passing_on
 from pkafka.connect.rest.loggers import Loggers
@@ -59,20 +54,17 @@ class DistributedWorker:
         )
 
     @classmethod
-    def of(cls, properties: Mapping[str, str], ended: Callable[[], None]) -> Self:
-        """Make one. The process has one thread as yet: what makes the processes of tasks is forked here.
+    def of(cls, setup: Setup, ended: Callable[[], None]) -> Self:
+        """Make one.
 
         Raises:
-            ConfigError: a setting is refused.
             ConnectError: the REST API cannot listen.
             PkafkaError: no broker answers.
         """
-        plugins = plugins_of_worker(properties)
-        config = distributed_config(resolved(properties, load_providers(properties)), plugins)
-        maker = HostMaker.begin(partial(run_host, config, plugins)) if hosts_of(config) else None
+        config = setup.config
         with Admin({"client.id": "connect-distributed", **config.clients("admin")}) as admin:
             cluster_id = admin.describe_cluster().cluster_id
-        return cls(config, plugins, RestServer(config.listeners), cluster_id, ended, maker)
+        return cls(config, setup.plugins, RestServer(config.listeners), cluster_id, ended, setup.maker)
 
     @property
     def failure(self) -> BaseException | None:

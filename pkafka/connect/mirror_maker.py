@@ -16,7 +16,7 @@ from pkafka.connect.errors import ConfigError
 from pkafka.connect.mirror.maker_config import CONNECTORS, MirrorMakerConfig, Pair
 from pkafka.connect.plugin_path import plugins_of_worker
 from pkafka.connect.rest.calls import Handler
-from pkafka.connect.rest.server import RestServer, application
+from pkafka.connect.rest.server import RestServer
 from pkafka.connect.worker_config import WorkerConfig
 from pkafka.connect.worker_server import Address
 
@@ -97,7 +97,7 @@ class MirrorMaker:
             for pair, worker in self._workers.items():
                 for (method, path), handler in worker.internal_routes().items():
                     routes[method, f"/{pair.source}/{pair.target}{path}"] = handler
-            self._server.start(application(routes, {}))
+            self._server.start(routes, {})
         for worker in self._workers.values():
             worker.start()
 

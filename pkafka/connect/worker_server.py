@@ -11,7 +11,7 @@ from pkafka.connect.rest.calls import Answer, Call, Handler
 from pkafka.connect.rest.connectors import Connectors, Herder
 from pkafka.connect.rest.loggers import Loggers
 from pkafka.connect.rest.plugins import PluginList
-from pkafka.connect.rest.server import RestServer, application
+from pkafka.connect.rest.server import RestServer
 from pkafka.connect.worker_config import WorkerConfig
 
 
@@ -59,7 +59,7 @@ def serve(
         loggers: answer what is asked of loggers, unless ``admin.listeners`` is empty.
         more: by method and path, what answers instead of, or beside, what every worker has.
     """
-    server.start(application({**_routes(config, herder, url, loggers), **more}, _headers(config)))
+    server.start({**_routes(config, herder, url, loggers), **more}, _headers(config))
 
 
 def routes_of(config: WorkerConfig, herder: WorkerHerder, url: str) -> dict[tuple[str, str], Handler]:

@@ -3,16 +3,17 @@
 Handlers run in threads, since they wait for connectors.
 """
 
+import asyncio
 import json
 import logging
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,6 +31,8 @@ log = logging.getLogger("org.apache.kafka.connect.runtime.rest.RestServer")
 
 _BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 _BACKLOG: Final = 128
+_THREADS_MAX: Final = 40
+"""So many requests wait for connectors at a time; others wait for their turn."""
 _REASONS: Final = {
     404: "Not Found",
     405: "Method Not Allowed",
@@ -39,18 +42,14 @@ _REASONS: Final = {
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
-def application(routes: Mapping[tuple[str, str], Handler], headers: Mapping[str, str]) -> ASGIApp:
-    """What answers requests.
-
-    Args:
-        routes: by method and path, what answers; names in braces are taken from the path.
-        headers: that every answer has.
-    """
+def _application(
+    routes: Mapping[tuple[str, str], Handler], headers: Mapping[str, str], threads: ThreadPoolExecutor
+) -> ASGIApp:
     by_path: dict[str, dict[str, Handler]] = {}
     for (method, path), handler in routes.items():
         by_path.setdefault(path, {})[method] = handler
     found = [
-        Route(path, _endpoint(handlers, headers), methods=_methods(handlers))
+        Route(path, _endpoint(handlers, headers, threads), methods=_methods(handlers))
         for path, handlers in by_path.items()
     ]
     # A name in a path may be anything, "a%2Fb" too: routes are found in the path as it was sent.
@@ -74,7 +73,7 @@ class _RawPaths:
 
 
 def _endpoint(
-    handlers: Mapping[str, Handler], headers: Mapping[str, str]
+    handlers: Mapping[str, Handler], headers: Mapping[str, str], threads: ThreadPoolExecutor
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         if request.method == "OPTIONS":
@@ -98,7 +97,9 @@ def _endpoint(
             request.scope["path"],
             dict(request.headers),
         )
-        return _response(await run_in_threadpool(_answered, handler, call), headers)
+        # Starlette's own way to a thread loads anyio's event loop, 3 MB.
+        found = await asyncio.get_running_loop().run_in_executor(threads, _answered, handler, call)
+        return _response(found, headers)
 
     return answer
 
@@ -164,6 +165,7 @@ class RestServer:
             raise
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
+        self._handlers = ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="rest-handler")
 
     @property
     def port(self) -> int:
@@ -171,10 +173,16 @@ class RestServer:
         port: int = self._sockets[0].getsockname()[1]
         return port
 
-    def start(self, app: ASGIApp) -> None:
-        """Begin to answer."""
+    def start(self, routes: Mapping[tuple[str, str], Handler], headers: Mapping[str, str]) -> None:
+        """Begin to answer.
+
+        Args:
+            routes: by method and path, what answers; names in braces are taken from the path.
+            headers: that every answer has.
+        """
         config = uvicorn.Config(
-            app,
+            _application(routes, headers, self._handlers),
+            ws="none",
             log_config=None,
             log_level="warning",
             access_log=False,
@@ -194,6 +202,7 @@ class RestServer:
             self._server.should_exit = True
             assert self._thread is not None
             self._thread.join()
+            self._handlers.shutdown(wait=False, cancel_futures=True)
         for each in self._sockets:
             each.close()
 
