@@ -10,7 +10,6 @@ return.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self, TypeAlias
@@ -106,8 +105,7 @@ class Stat(NamedTuple):
     """How often the node's ACL was changed; the embedded store has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateOp:
+class CreateOp(NamedTuple):
     """Create ``path``; its result in a ``multi`` is the path made (it differs for a sequential node)."""
 
     path: str
@@ -116,8 +114,7 @@ class CreateOp:
     sequential: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SetOp:
+class SetOp(NamedTuple):
     """Replace the data of ``path``; its result in a ``multi`` is the new :class:`Stat`."""
 
     path: str
@@ -125,16 +122,14 @@ class SetOp:
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOp:
+class DeleteOp(NamedTuple):
     """Delete ``path``, which must have no children; its result in a ``multi`` is None."""
 
     path: str
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOp:
+class CheckOp(NamedTuple):
     """Demand that ``path`` is at ``version``; its result in a ``multi`` is None."""
 
     path: str

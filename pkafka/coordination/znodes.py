@@ -7,9 +7,8 @@ talks to a store. Those of ACLs and delegation tokens are in :mod:`pkafka.coordi
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import wraps
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import quote, unquote
 
 from pkafka.coordination.znode_json import (
@@ -63,6 +62,8 @@ PERSISTENT_PATHS: Final = (
 SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
 """Subtrees that hold secrets and must not be world readable once zookeeper.set.acl is on."""
 
+_NO_FEATURES: Final[Mapping[str, Any]] = {}
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -90,8 +91,7 @@ def desanitize(part: str) -> str:
     return unquote(part)
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """Where one listener of a broker is reached."""
 
     listener: str
@@ -107,8 +107,7 @@ class Endpoint:
 _ENDPOINT: Final = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRegistration:
+class BrokerRegistration(NamedTuple):
     """``/brokers/ids/N`` (ephemeral): a live broker. Its czxid is the broker epoch.
 
     v1 host, port · v2 endpoints · v3 rack · v4 listener_security_protocol_map · v5 features (KIP-584)
@@ -118,7 +117,7 @@ class BrokerRegistration:
     timestamp_ms: Millis
     rack: str | None = None
     jmx_port: int = -1
-    features: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    features: Mapping[str, Mapping[str, int]] = _NO_FEATURES
     version: int = 5
     is_pkafka: bool = False
     """Its processes close its listeners when they die, and it registers anew when its node is gone: a pkafka broker,
@@ -181,8 +180,7 @@ def _parse_endpoint(text: str, protocols: Mapping[str, str] | None) -> Endpoint:
     return Endpoint(listener, host, port, protocols[listener] if protocols is not None else listener)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionAssignment:
+class PartitionAssignment(NamedTuple):
     """The replicas of one partition; while it moves, which of them are new and which will go (KIP-455)."""
 
     replicas: tuple[BrokerId, ...]
@@ -190,8 +188,7 @@ class PartitionAssignment:
     removing: tuple[BrokerId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicAssignment:
+class TopicAssignment(NamedTuple):
     """``/brokers/topics/T``: the partitions of a topic and where they live.
 
     v1 partitions · v2 adding_replicas, removing_replicas · v3 topic_id (KIP-516; absent when never assigned)
@@ -240,8 +237,7 @@ def _ids(values: Iterable[Json]) -> tuple[BrokerId, ...]:
     return tuple(int(each) for each in values)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """``/brokers/topics/T/partitions/P/state``: its leader. The znode's version is the partition epoch.
 
     ``recovering`` is written only when true (KIP-704).
@@ -286,8 +282,7 @@ class PartitionState:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Controller:
+class Controller(NamedTuple):
     """``/controller`` (ephemeral): the broker that is the controller. v2 adds kraftControllerEpoch (KIP-866)."""
 
     broker_id: BrokerId
@@ -319,8 +314,7 @@ class Controller:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerEpoch:
+class ControllerEpoch(NamedTuple):
     """``/controller_epoch``: counts elections; its version guards every write of the controller."""
 
     epoch: int
@@ -338,8 +332,7 @@ class ControllerEpoch:
         return cls(parse_long(data.decode()))
 
 
-@dataclass(frozen=True, slots=True)
-class EntityConfig:
+class EntityConfig(NamedTuple):
     """``/config/TYPE/NAME``: overrides of a topic, broker, user, client or ip; all values are strings."""
 
     config: Mapping[str, str]
@@ -366,8 +359,7 @@ class EntityConfig:
         return cls({str(key): str(each) for key, each in (value.get("config") or {}).items()})
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(NamedTuple):
     """``/config/changes/config_change_N`` (sequential): the config at ``entity_path`` changed.
 
     v1 entity_type, entity_name · v2 entity_path (``topics/T``, ``users/U/clients/C``)
@@ -399,8 +391,7 @@ class DeletedTopic:
         return f"{DELETE_TOPICS}/{topic}"
 
 
-@dataclass(frozen=True, slots=True)
-class IsrChange:
+class IsrChange(NamedTuple):
     """``/isr_change_notification/isr_change_N`` (sequential): brokers without AlterPartition changed these."""
 
     partitions: tuple[TopicPartition, ...]
@@ -418,8 +409,7 @@ class IsrChange:
         return cls(_partitions(from_json(data, "ISR change")))
 
 
-@dataclass(frozen=True, slots=True)
-class LogDirEvent:
+class LogDirEvent(NamedTuple):
     """``/log_dir_event_notification/log_dir_event_N`` (sequential): a log directory of the broker failed."""
 
     broker_id: BrokerId
@@ -437,8 +427,7 @@ class LogDirEvent:
         return cls(int(from_json(data, "log directory event")["broker"]))
 
 
-@dataclass(frozen=True, slots=True)
-class Reassignments:
+class Reassignments(NamedTuple):
     """``/admin/reassign_partitions``: moves asked for in the way from before Kafka 2.4."""
 
     targets: Mapping[TopicPartition, tuple[BrokerId, ...]]
@@ -465,8 +454,7 @@ class Reassignments:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PreferredReplicaElection:
+class PreferredReplicaElection(NamedTuple):
     """``/admin/preferred_replica_election``: partitions whose preferred replica shall lead again."""
 
     partitions: tuple[TopicPartition, ...]
@@ -492,8 +480,7 @@ def _partitions(value: Mapping[str, Json]) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(str(row["topic"]), int(row["partition"])) for row in value["partitions"])
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdBlock:
+class ProducerIdBlock(NamedTuple):
     """``/latest_producer_id_block``: the last block of producer ids given away, both ends included."""
 
     broker_id: BrokerId
@@ -521,8 +508,7 @@ class ProducerIdBlock:
         return cls(int(value["broker"]), int(value["block_start"]), int(value["block_end"]))
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterId:
+class ClusterId(NamedTuple):
     """``/cluster/id``: 22 characters of URL-safe base64, made once."""
 
     cluster_id: str
@@ -540,14 +526,13 @@ class ClusterId:
         return cls(str(from_json(data, "cluster id")["id"]))
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(NamedTuple):
     """``/feature``: finalized features (KIP-584); a cluster without them has an enabled, empty node.
 
     v1 min and max levels · v2 max levels
     """
 
-    max_levels: Mapping[str, int] = field(default_factory=dict)
+    max_levels: Mapping[str, int] = _NO_FEATURES
     enabled: bool = True
 
     @staticmethod
@@ -568,8 +553,7 @@ class Features:
         return cls(levels, int(value["status"]) == 1)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerOffset:
+class ConsumerOffset(NamedTuple):
     """``/consumers/G/offsets/T/P``: a group's offset, as the old consumer and OffsetCommit v0 store it."""
 
     offset: int

@@ -3,7 +3,7 @@
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from pkafka.coordination.znode_json import from_json, to_json
 from pkafka.coordination.znodes import decoder, desanitize, sanitize
@@ -41,8 +41,7 @@ _UPPER: Final = {
 _FROM_UPPER: Final = {upper: name for name, upper in _UPPER.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class AclEntry:
+class AclEntry(NamedTuple):
     """One rule: ``principal`` (``User:bob``) from ``host`` (or ``*``) may or may not do ``operation``.
 
     Permission types and operations are written as in the znode: Allow, Deny; Read, IdempotentWrite, All ...
@@ -54,8 +53,7 @@ class AclEntry:
     operation: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceAcls:
+class ResourceAcls(NamedTuple):
     """``/kafka-acl/TYPE/NAME`` and ``/kafka-acl-extended/prefixed/TYPE/NAME``: the rules of one resource."""
 
     entries: tuple[AclEntry, ...]
@@ -91,8 +89,7 @@ class ResourceAcls:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AclChange:
+class AclChange(NamedTuple):
     """``/kafka-acl-changes/acl_changes_N`` and, for prefixed ones, ``/kafka-acl-extended-changes/...``."""
 
     resource_type: str
@@ -169,8 +166,7 @@ class DelegationToken:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TokenChange:
+class TokenChange(NamedTuple):
     """``/delegation_token/token_changes/token_change_N`` (sequential): a token was made, renewed or removed."""
 
     token_id: str

@@ -6,7 +6,6 @@ import socket
 import time
 import urllib.request
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -361,10 +360,10 @@ def test_a_replica_that_missed_records_leads_as_soon_as_that_is_allowed(
         with EmbeddedStore(broker.log_dir / STORE_FILE) as store:
             path = TopicAssignment.path(topic)
             known = TopicAssignment.decode(store.get(path)[0])
-            store.set(path, replace(known, partitions={0: PartitionAssignment((0, 7))}).encode())
+            store.set(path, known._replace(partitions={0: PartitionAssignment((0, 7))}).encode())
             path = PartitionState.path(TopicPartition(topic, 0))
             state = PartitionState.decode(store.get(path)[0])
-            store.set(path, replace(state, leader=7, isr=(7,)).encode())
+            store.set(path, state._replace(leader=7, isr=(7,)).encode())
         broker.start()
         with talking(broker.bootstrap) as talk:
             wait_for(lambda: ask_for(broker, topic, create=False) == (ErrorCode.NONE, 1))

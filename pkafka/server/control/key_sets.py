@@ -1,11 +1,10 @@
 """The key sets that sign tokens of OAUTHBEARER: fetched here from time to time, and told to the workers."""
 
 import asyncio
-import http.client
 import logging
 import ssl
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from pkafka.errors import PkafkaError
@@ -15,6 +14,9 @@ from pkafka.server.config.sasl import SASL_PROTOCOLS, SignedTokens, sasl_listene
 from pkafka.server.control.siblings import Siblings
 from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Handler, Payload, Peer
+
+if TYPE_CHECKING:
+    import http.client
 
 log = logging.getLogger(__name__)
 
@@ -152,6 +154,8 @@ def fetch(url: str, truststore: Store | None) -> str:
     Raises:
         KeySetError: there is none.
     """
+    import http.client  # 20 modules that most brokers have no use for
+
     try:
         connection = _connection(url, truststore)
     except PkafkaError as error:
@@ -176,7 +180,9 @@ def fetch(url: str, truststore: Store | None) -> str:
     return data.decode(errors="replace")
 
 
-def _connection(url: str, truststore: Store | None) -> http.client.HTTPConnection:
+def _connection(url: str, truststore: Store | None) -> "http.client.HTTPConnection":
+    import http.client
+
     parts = urlsplit(url)
     assert parts.hostname is not None
     if parts.scheme == "http":

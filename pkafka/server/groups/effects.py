@@ -18,12 +18,11 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinResult:
+class JoinResult(NamedTuple):
     """Holds the content of a JoinGroup response. ``protocol_name`` None is "" before version 7."""
 
-    error: ErrorCode = ErrorCode.NONE
     member_id: str
+    error: ErrorCode = ErrorCode.NONE
     generation: int = -1
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -32,8 +31,7 @@ class JoinResult:
     members: tuple[JoinedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncResult:
+class SyncResult(NamedTuple):
     """Holds the content of a SyncGroup response."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -57,8 +55,7 @@ class LeaveResult(NamedTuple):
     members: list[LeftMember]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Answer a request that waits: ``waiter`` is the object given to ``join`` or ``sync``. Each is answered once."""
 
     waiter: object

@@ -1,8 +1,7 @@
 """The requests to a classic group: their facts, independent of the versions of the messages."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from pkafka.model import Millis
 
@@ -11,10 +10,10 @@ UNKNOWN_MEMBER: Final = ""
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """Name and metadata of the assignment protocols that a member supports, the preferred one first."""
+_NO_ASSIGNMENTS: Final[Mapping[str, bytes]] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinRequest:
+class JoinRequest(NamedTuple):
     """Holds a JoinGroup request and facts about its sender.
 
     Attributes:
@@ -28,7 +27,6 @@ class JoinRequest:
     """
 
     member_id: str
-    instance_id: str | None = None
     client_id: str
     client_host: str
     session_timeout_ms: Millis
@@ -37,11 +35,11 @@ class JoinRequest:
     protocols: Protocols
     requires_known_member: bool
     can_skip_assignment: bool
+    instance_id: str | None = None
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncRequest:
+class SyncRequest(NamedTuple):
     """Holds a SyncGroup request; ``assignments`` is by member id, and empty from every member but the leader.
 
     ``protocol_type`` and ``protocol_name`` are None where the version lacks them (before 5) or the client left them
@@ -49,15 +47,14 @@ class SyncRequest:
     """
 
     member_id: str
-    instance_id: str | None = None
     generation: int
+    instance_id: str | None = None
     protocol_type: str | None = None
     protocol_name: str | None = None
-    assignments: Mapping[str, bytes] = field(default_factory=dict)
+    assignments: Mapping[str, bytes] = _NO_ASSIGNMENTS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leaving:
+class Leaving(NamedTuple):
     """Names one member of a LeaveGroup request: by its id, or with :data:`UNKNOWN_MEMBER` by its ``instance_id``."""
 
     member_id: str

@@ -15,7 +15,7 @@ for its old id, and the group rebalances once more without need.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pkafka.errors import ErrorCode
@@ -460,7 +460,7 @@ class Group(Phases):
         if error is not ErrorCode.NONE:
             log.warning("Group %s: %s could not be written: %s", self.group_id, store.member_id, error.name)
             failed = self._generation_of(member, leader=store.former_leader)
-            self._answer_join(member, replace(failed, error=error, member_id=UNKNOWN_MEMBER))
+            self._answer_join(member, failed._replace(error=error, member_id=UNKNOWN_MEMBER))
             self._members.set_protocols(member, store.former_protocols)
             member.rebalance_timeout_ms = store.former_rebalance_timeout_ms
             member.session_timeout_ms = store.former_session_timeout_ms
