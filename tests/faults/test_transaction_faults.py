@@ -169,11 +169,17 @@ def is_over(raw: RawClient, topic: str) -> bool:
     return stable == end
 
 
+def owed(client: TransactionClient) -> list[tuple[str, list[int]]]:
+    """The partitions that the coordinator still owes a marker."""
+    [found] = client.describe("x").transaction_states
+    return [(one.topic, list(one.partitions)) for one in found.topics]
+
+
 def assert_waits(client: TransactionClient, raw: RawClient, producer: Identity, *, commit: bool) -> None:
     """What the producer, its successor and readers hear while a marker is owed."""
     assert client.state("x") == _DECIDED[commit]
-    [found] = client.describe("x").transaction_states
-    assert [(one.topic, list(one.partitions)) for one in found.topics] == [("poor", [0])]
+    # The leader of "calm" has its marker before the coordinator knows that.
+    wait_for(lambda: owed(client) == [("poor", [0])], what="the coordinator's knowledge of the other marker")
     assert not is_over(raw, "poor")
     assert add_codes(client, "x", producer, [("calm", [0])]) == {ErrorCode.CONCURRENT_TRANSACTIONS}
     assert end_code(client, "x", producer, commit=commit) is ErrorCode.CONCURRENT_TRANSACTIONS
