@@ -10,6 +10,7 @@ return.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self, TypeAlias
@@ -105,7 +106,8 @@ class Stat(NamedTuple):
     """How often the node's ACL was changed; the embedded store has none."""
 
 
-class CreateOp(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CreateOp:
     """Create ``path``; its result in a ``multi`` is the path made (it differs for a sequential node)."""
 
     path: str
@@ -114,7 +116,8 @@ class CreateOp(NamedTuple):
     sequential: bool = False
 
 
-class SetOp(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SetOp:
     """Replace the data of ``path``; its result in a ``multi`` is the new :class:`Stat`."""
 
     path: str
@@ -122,14 +125,16 @@ class SetOp(NamedTuple):
     version: int = ANY_VERSION
 
 
-class DeleteOp(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DeleteOp:
     """Delete ``path``, which must have no children; its result in a ``multi`` is None."""
 
     path: str
     version: int = ANY_VERSION
 
 
-class CheckOp(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CheckOp:
     """Demand that ``path`` is at ``version``; its result in a ``multi`` is None."""
 
     path: str

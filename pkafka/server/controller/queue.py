@@ -18,7 +18,8 @@ from pkafka.server.controller.events import (
     TopicDeletionWish,
 )
 
-# Each of these makes the controller read the present state, so one in the queue is enough for many changes.
+# Each of these makes the controller read the present state, so one in the queue is enough for many changes. Named
+# tuples of two classes can be equal: PartitionChange has to be the only one here.
 _COALESCED: Final = (
     ControllerChange,
     BrokerChange,
