@@ -154,7 +154,7 @@ SCENARIOS = (
             Figure("start", "s", more_is_better=False, bar=0.15),
             Figure("join", "s", more_is_better=False, bar=0.15),
             Figure("memory, one process", "MB", more_is_better=False, bar=0.25),
-            Figure("memory, default", "MB", more_is_better=False),
+            Figure("memory, default", "MB", more_is_better=False, bar=0.25),
         ),
         measure=_measure_distributed,
         warm_up=False,

@@ -1,7 +1,8 @@
-"""What a worker of a cluster begins with: its settings, its plug-ins, and the process that makes those of tasks.
+"""What a distributed worker begins with: its settings, its plug-ins, and the host maker, which forks hosts.
 
-That process is forked here, before the REST API and the group's modules are loaded: whatever is in memory by then is
-in each process of tasks, too, and costs more there than in the worker alone.
+:meth:`Setup.of` forks the host maker before the worker imports the REST API and the modules of its group. A host,
+which is a process that runs tasks, inherits the memory of the host maker: so modules that only the worker uses stay out
+of it.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from pkafka.connect.worker_config import WorkerConfig
 
 
 class Setup(NamedTuple):
-    """What a worker is made from."""
+    """What :class:`~pkafka.connect.distributed_worker.DistributedWorker` is made from."""
 
     config: WorkerConfig
     plugins: Plugins

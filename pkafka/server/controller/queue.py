@@ -18,8 +18,7 @@ from pkafka.server.controller.events import (
     TopicDeletionWish,
 )
 
-# Each of these makes the controller read the present state, so one in the queue is enough for many changes. Named
-# tuples of two classes can be equal: PartitionChange has to be the only one here.
+# Each of these makes the controller read the present state, so one in the queue is enough for many changes.
 _COALESCED: Final = (
     ControllerChange,
     BrokerChange,
@@ -39,16 +38,18 @@ class EventQueue:
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
-        self._waiting: set[Event] = set()
+        self._waiting: set[tuple[type[Event], Event]] = set()
+        """With their classes, since named tuples of two classes can be equal."""
         self._changed = threading.Condition()
 
     def put(self, event: Event) -> None:
         """Append an event, unless it says nothing new."""
         with self._changed:
             if isinstance(event, _COALESCED):
-                if event in self._waiting:
+                key = (type(event), event)
+                if key in self._waiting:
                     return
-                self._waiting.add(event)
+                self._waiting.add(key)
             self._events.append(event)
             self._changed.notify()
 
@@ -62,7 +63,7 @@ class EventQueue:
             event = self._events.popleft()
             # The event leaves the queue before it is worked on: a change from now on needs another reading.
             if isinstance(event, _COALESCED):
-                self._waiting.discard(event)
+                self._waiting.discard((type(event), event))
             return event
 
     def __len__(self) -> int:
