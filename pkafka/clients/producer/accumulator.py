@@ -34,6 +34,8 @@ _BULK_BYTES: Final = 262_144
 _STEPS: Final = 4
 # After a run of so many records another one is begun at once.
 _BUSY: Final = 8
+# A queue of two batches is due: the sender knows, and more of them tell it nothing.
+_DUE: Final = 2
 
 
 class Accumulator:
@@ -181,8 +183,11 @@ class Accumulator:
         """
         with self.lock:
             self._reserve(builder.size_bytes, deadline_ms)
-            batch = self._queue(topic.queue(partition), builder, builder.size_bytes)
-        self.wake_sender()
+            queue = topic.queue(partition)
+            batch = self._queue(queue, builder, builder.size_bytes)
+            is_due = len(queue.batches) > _DUE
+        if not is_due:
+            self.wake_sender()
         return batch
 
     def append_many(
@@ -571,6 +576,7 @@ class Accumulator:
             deadline_ms = begun_ms + self._config.max_block_ms
         waiter = threading.Condition(self.lock)
         self._waiters.append(waiter)
+        self.wake_sender()
         try:
             while self._waiters[0] is not waiter or self.free_bytes < size_bytes:
                 left_ms = deadline_ms - self._clock.monotonic_ms()
@@ -581,7 +587,6 @@ class Accumulator:
                         f"{self._config.max_block_ms} ms. Total memory: {self._config.buffer_memory} bytes. "
                         f"Available memory: {self.free_bytes} bytes."
                     )
-                self.wake_sender()
                 waiter.wait(left_ms / 1000)
                 if self.closed:
                     raise ClosedError("Producer closed while allocating memory")

@@ -5,7 +5,8 @@ What an error says about a batch's sequence is in ``idempotence.py``.
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pkafka.clients.cluster import Broker, Cluster
@@ -59,13 +60,31 @@ class Outcomes:
         self._transactions = transactions
         self._in_flight: dict[ProducerBatch, None] = {}
         self._next_expiry_ms = 0
+        self._ended: list[tuple[ProducerBatch, Callable[[], object]]] = []
+        """Batches whose outcome is known, and what tells of it, in order."""
 
     def await_answers(self, batches: Iterable[ProducerBatch]) -> None:
         """Batches are about to be sent."""
         self._in_flight.update(dict.fromkeys(batches))
 
+    def tell(self) -> bool:
+        """Finish the batches that were answered: call back, and give their memory back.
+
+        Returns:
+            Whether there were any.
+        """
+        ended, self._ended = self._ended, []
+        for _, finish in ended:
+            finish()
+        if ended:
+            self._accumulator.release([batch for batch, _ in ended])
+        return bool(ended)
+
     def answered(self, pending: Pending, batches: list[ProducerBatch], sent_ms: int) -> None:
         """A request has come to its end: an answer, or what kept it from one.
+
+        Where batches wait to be sent, those that were answered are finished by :meth:`tell`, so that the broker has
+        work while callbacks run.
 
         Args:
             batches: those that it carried.
@@ -82,7 +101,6 @@ class Outcomes:
                     answers[partition] = each
                     if each.current_leader.leader_id >= 0:
                         self._note_leader(partition, each, response)
-        done: list[ProducerBatch] = []
         for batch in batches:
             batch.queue.unanswered -= 1
             self._in_flight.pop(batch, None)
@@ -93,14 +111,15 @@ class Outcomes:
                     self._idempotence.acknowledged(batch, found.base_offset)
                 continue
             if pending.error is not None:
-                self._failed(batch, pending.error, done)
+                self._failed(batch, pending.error)
             elif response is None:
-                self._succeeded(batch, -1, -1, done)
+                self._succeeded(batch, -1, -1)
             elif batch.queue.partition not in answers:
-                self._failed(batch, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR), done)
+                self._failed(batch, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
             else:
-                self._settle(batch, answers[batch.queue.partition], done)
-        self._accumulator.release(done)
+                self._settle(batch, answers[batch.queue.partition])
+        if not self._accumulator.waiting:
+            self.tell()
 
     def expire(self, now_ms: int) -> int:
         """Fail the batches whose delivery.timeout.ms is over.
@@ -124,6 +143,13 @@ class Outcomes:
                 del self._in_flight[batch]
             else:
                 next_ms = min(next_ms, batch.deadline_ms)
+        if late:
+            self._expire(late, now_ms)
+        self._next_expiry_ms = next_ms
+        return max(1, next_ms - now_ms)
+
+    def _expire(self, late: list[ProducerBatch], now_ms: int) -> None:
+        self.tell()  # outcomes of a partition come in order
         for batch in late:
             if self._idempotence is not None:
                 self._idempotence.expired(batch)
@@ -140,13 +166,11 @@ class Outcomes:
             if self._transactions is not None:
                 self._transactions.failed(error, was_sent=batch.sequence >= 0)
             batch.finish(error=error)
-        if late:
-            self._accumulator.release(late)
-        self._next_expiry_ms = next_ms
-        return max(1, next_ms - now_ms)
+        self._accumulator.release(late)
 
     def drop_unsent(self, error: Exception) -> None:
         """Fail the batches of an aborted transaction that have not been sent yet; others have to come to an end."""
+        self.tell()
         dropped: list[ProducerBatch] = []
         with self._accumulator.lock:
             for queue in list(self._accumulator.waiting):
@@ -166,6 +190,7 @@ class Outcomes:
 
     def abort(self, error: Exception) -> None:
         """Fail everything that has no outcome."""
+        self.tell()
         with self._accumulator.lock:
             left = list(self._accumulator.incomplete)
             for queue in self._accumulator.waiting:
@@ -186,33 +211,29 @@ class Outcomes:
 
     # -- one batch ----------------------------------------------------------------------------------------
 
-    def _settle(
-        self, batch: ProducerBatch, answer: PartitionProduceResponse, done: list[ProducerBatch]
-    ) -> None:
+    def _settle(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
         code = ErrorCode(answer.error_code)
         if code is ErrorCode.NONE:
-            self._succeeded(batch, answer.base_offset, answer.log_append_time_ms, done)
+            self._succeeded(batch, answer.base_offset, answer.log_append_time_ms)
         elif code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             # An earlier attempt made it; only where is not known any more.
-            self._succeeded(batch, -1, -1, done)
+            self._succeeded(batch, -1, -1)
         elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
             self._split(batch)
         else:
-            self._failed(batch, ApiError(code, answer.error_message), done, answer)
+            self._failed(batch, ApiError(code, answer.error_message), answer)
 
-    def _succeeded(
-        self, batch: ProducerBatch, base_offset: int, append_time_ms: int, done: list[ProducerBatch]
-    ) -> None:
+    def _succeeded(self, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
         if self._idempotence is not None:
             self._idempotence.acknowledged(batch, base_offset)
-        batch.finish(base_offset=base_offset, append_time_ms=append_time_ms)
-        done.append(batch)
+        self._ended.append(
+            (batch, partial(batch.finish, base_offset=base_offset, append_time_ms=append_time_ms))
+        )
 
     def _failed(
         self,
         batch: ProducerBatch,
         error: ApiError | ClientError,
-        done: list[ProducerBatch],
         answer: PartitionProduceResponse | None = None,
     ) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -230,13 +251,12 @@ class Outcomes:
             self._metrics.topic(batch.queue.partition.topic).retries.record(batch.count)
             _log.debug("a batch for %s goes again after %s", batch.queue.partition, error)
             return
-        self._give_up(batch, error, done, answer)
+        self._give_up(batch, error, answer)
 
     def _give_up(
         self,
         batch: ProducerBatch,
         error: Exception,
-        done: list[ProducerBatch],
         answer: PartitionProduceResponse | None = None,
     ) -> None:
         if self._idempotence is not None and answer is None:
@@ -257,8 +277,7 @@ class Outcomes:
             if batch.count > 1:
                 error = ApiError(error.code, _PART_OF_BAD_BATCH)
         self._count_errors(batch)
-        batch.finish(error=error, record_errors=errors)
-        done.append(batch)
+        self._ended.append((batch, partial(batch.finish, error=error, record_errors=errors)))
 
     def _split(self, batch: ProducerBatch) -> None:
         """Send a batch that is too large for the broker again in two halves, which keep its sequence numbers."""

@@ -171,6 +171,8 @@ class Sender:
             wait_ms = min(wait_ms, self._transact(self.transactions, now_ms))
         elif self._producer_id is None or self._producer_id.is_there(now_ms):
             wait_ms = min(wait_ms, self._drain(now_ms))
+        if self._outcomes.tell() and (self.accumulator.closed or self.transactions is not None):
+            return  # which may have waited for nothing else
         wait_ms = min(wait_ms, self._cluster.keep_fresh(self._watched_topics(), allow_auto_create=True))
         self._sleeping = True
         # What was appended behind the drain's back has set the flag, and finds the thread awake.
