@@ -47,7 +47,6 @@ def connector(
         "emit.heartbeats.interval.seconds": 1,
         "sync.group.offsets.interval.seconds": 1,
         "consumer.poll.timeout.ms": 100,
-        "producer.linger.ms": 0,
         **(more or {}),
     }
     return {key: str(value) for key, value in found.items()}

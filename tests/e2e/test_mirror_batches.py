@@ -116,6 +116,30 @@ def test_batches_of_all_sizes_and_aborted_ones_are_copied_in_order(
     _check_translations(clusters, topic, [each.offset for each in wanted])
 
 
+def test_syncs_of_many_partitions_are_there_soon_without_more_records(
+    source: Broker, broker: Broker, tmp_path: Path
+) -> None:
+    # Of syncs ten may be under way; the others would else wait until offsets are stored.
+    rarely = {**WORKER, "offset.flush.interval.ms": "600000"}
+    topic, partitions = new_topic_name(), 50
+    with (
+        talking(source.bootstrap) as a,
+        talking(broker.bootstrap) as b,
+        standalone(tmp_path / "worker", broker.bootstrap, rarely) as worker,
+    ):
+        a.create(topic, partitions)
+        with Producer({"bootstrap.servers": source.bootstrap}) as producer:
+            for partition in range(partitions):
+                producer.send(topic, b"one", partition=partition)
+        Clusters(source, a, b, worker).mirror(broker.bootstrap, topic)
+
+        def synced() -> set[int]:
+            found = [OffsetSync.of(each.key, each.value).partition for each in a.read(SYNCS)]
+            return {each.partition for each in found if each.topic == topic}
+
+        wait_for(lambda: len(synced()) == partitions, timeout_s=30)
+
+
 def _check_translations(clusters: Clusters, topic: str, offsets: list[int]) -> None:
     """Whatever a group has read, it misses no record of the copy when it goes on where syncs say.
 

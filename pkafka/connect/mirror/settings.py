@@ -33,6 +33,7 @@ EXACTLY_ONCE: Final = "exactly.once.support"
 TASK_PARTITIONS: Final = "task.assigned.partitions"
 TASK_GROUPS: Final = "task.assigned.groups"
 TASK_INDEX: Final = "task.index"
+_SYNC_LINGER_MS: Final = 10
 
 _B, _S, _L, _C = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST, ConfigType.CLASS
 _INT, _SHORT, _LONG = ConfigType.INT, ConfigType.SHORT, ConfigType.LONG
@@ -222,7 +223,12 @@ class MirrorSettings:
     def sync_client(self, kind: str) -> dict[str, str]:
         """The settings of a client for the topic of offset syncs."""
         side = "source" if self.are_syncs_on_source else "target"
-        return self.client(side, kind, f"offset-syncs-{side}-{kind}")
+        found = self.client(side, kind, f"offset-syncs-{side}-{kind}")
+        if kind == "producer":
+            # A task that copies fast has a sync due each millisecond; each alone in a request costs as much as what it
+            # tells of.
+            found.setdefault("linger.ms", str(_SYNC_LINGER_MS))
+        return found
 
 
 def client_settings(configs: Mapping[str, str], side: str, kind: str) -> dict[str, str]:

@@ -101,6 +101,7 @@ class MirrorSourceTask(BatchSourceTask):
 
     def poll(self) -> Sequence[SourceRecord] | None:
         """The next records."""
+        self._send_syncs()  # that waited for others to be acknowledged
         try:
             chunks = self._consumer.poll_chunks(self._poll_ms)
         except PkafkaError as error:
@@ -144,6 +145,7 @@ class MirrorSourceTask(BatchSourceTask):
         if self._polls_of_records:
             self._polls_of_records -= 1
             return self.poll()
+        self._send_syncs()
         try:
             batches = self._consumer.poll_batches(self._poll_ms, records_max=_RECORDS_MAX)
         except PkafkaError as error:

@@ -4,7 +4,7 @@ import pytest
 
 from pkafka.connect.errors import ConfigError
 from pkafka.connect.mirror.maker_config import MirrorMakerConfig, Pair
-from pkafka.connect.mirror.settings import client_settings
+from pkafka.connect.mirror.settings import SOURCE_CONFIG, MirrorSettings, client_settings
 from pkafka.connect.mirror.source_connector import MirrorSourceConnector
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -44,6 +44,16 @@ def test_settings_of_all_of_clusters_and_of_flows_reach_a_connector() -> None:
     assert (consumer["enable.auto.commit"], consumer["auto.offset.reset"]) == ("false", "earliest")
     assert client_settings(there, "source", "producer")["linger.ms"] == "5"
     assert "linger.ms" not in client_settings(there, "target", "producer")
+
+
+def test_a_producer_of_syncs_gathers_them_unless_told_otherwise() -> None:
+    def linger_ms(**more: str) -> str | None:
+        configs = {**MirrorMakerConfig(FILE).connector(Pair("A", "B"), "MirrorSourceConnector"), **more}
+        return MirrorSettings(SOURCE_CONFIG, configs).sync_client("producer").get("linger.ms")
+
+    assert linger_ms() == "5"  # the file's, of A, where the syncs are
+    assert linger_ms(**{"offset-syncs.topic.location": "target"}) == "10"
+    assert linger_ms(**{"offset-syncs.topic.location": "target", "producer.linger.ms": "0"}) == "0"
 
 
 def test_a_source_is_copied_exactly_once_when_only_committed_records_are_read() -> None:
