@@ -44,6 +44,10 @@ __all__ = ["NO_FEATURES", "Address", "Connection", "ConnectionState", "Features"
 
 _LENGTH = struct.Struct(">i")
 _CHUNK_BYTES: Final = 65_536
+_SCRATCHES: Final[list[bytearray]] = []
+"""What answers are read into. A connection has one for as long as it reads, on whatever thread: an idle one takes no
+memory for it, and a callback that reads from another connection has another one."""
+_SCRATCHES_MAX: Final = 8
 _FRAME_BYTES_MAX: Final = 2**31 - 1
 # ApiVersions answers are small: before READY a large number is not a length.
 _HANDSHAKE_BYTES_MAX: Final = 2**20
@@ -101,7 +105,6 @@ class Connection:
         self._in_flight: deque[Pending] = deque()
         self._next_correlation_id = 0
         self._outbox: deque[memoryview] = deque()
-        self._scratch = bytearray(_CHUNK_BYTES)
         self._partial = bytearray()
         self._body: bytearray | None = None
         self._body_filled = 0
@@ -188,9 +191,20 @@ class Connection:
             self._finish_connecting()
         if self.state is ConnectionState.ENCRYPTING:
             self._encrypt()
+        try:
+            scratch = _SCRATCHES.pop()
+        except IndexError:
+            scratch = bytearray(_CHUNK_BYTES)
+        try:
+            self._read(scratch)
+        finally:
+            if len(_SCRATCHES) < _SCRATCHES_MAX:
+                _SCRATCHES.append(scratch)
+
+    def _read(self, scratch: bytearray) -> None:
         source = self._stream or self._socket
         while self.state in TALKING:
-            target = memoryview(self._scratch)
+            target = memoryview(scratch)
             if self._body is not None:
                 target = memoryview(self._body)[self._body_filled :]
             try:
