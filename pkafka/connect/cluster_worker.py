@@ -25,7 +25,7 @@ from pkafka.connect.distributed.herder_loop import HerderLoop, Timing
 from pkafka.connect.distributed.keys import SessionKeys
 from pkafka.connect.distributed.task_configs import TaskConfigs
 from pkafka.connect.errors import ConnectError
-from pkafka.connect.hosts.hosted_worker import HostedWorker, hosts_of
+from pkafka.connect.hosts.hosted_worker import HostedWorker, hosts_grow, hosts_of
 from pkafka.connect.hosts.maker import HostMaker
 from pkafka.connect.offset_changes import OffsetChanges
 from pkafka.connect.plugins import Plugins
@@ -183,6 +183,7 @@ class ClusterWorker:
             self._statuses.used_topic,
             fallen,
             broken,
+            spreads=not hosts_grow(self._config),
         )
         return hosted
 

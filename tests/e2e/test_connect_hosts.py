@@ -32,6 +32,9 @@ class Task(SourceTask):
     def poll(self):
         if self.how == "hangs":
             threading.Event().wait()
+        if self.how == "computes":
+            sum(range(1_000_000))
+            return None
         return None if self.context.wait(0.05) else None
     def stop(self):
         pass
@@ -48,15 +51,23 @@ class Misbehaving(SourceConnector):
 
 
 @pytest.fixture(scope="module")
-def worker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectWorker]:
+def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Workers find the plug-ins from now on."""
     directory = tmp_path_factory.mktemp("plugins")
     (directory / "misbehaving_host.py").write_text(PLUGINS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{directory}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-        settings = {"task.shutdown.graceful.timeout.ms": "1000"}
-        group = f"{new_topic_name()}-hosts"
-        with distributed(tmp_path_factory.mktemp("connect"), broker.bootstrap, group, 1, settings) as workers:
-            yield workers[0]
+        yield
+
+
+@pytest.fixture(scope="module")
+def worker(
+    broker: Broker, plugins: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ConnectWorker]:
+    settings = {"task.shutdown.graceful.timeout.ms": "1000"}
+    group = f"{new_topic_name()}-hosts"
+    with distributed(tmp_path_factory.mktemp("connect"), broker.bootstrap, group, 1, settings) as workers:
+        yield workers[0]
 
 
 def hosts(worker: ConnectWorker) -> list[psutil.Process]:
@@ -210,6 +221,36 @@ def test_a_sink_goes_on_when_processes_are_killed(
     wait_for(lambda: set(expected) <= set(found.read_text().splitlines()), timeout_s=PATIENCE_S)
     worker.rest.wait_until(f"{topic}-sink", "RUNNING", "RUNNING")
     delete(worker, f"{topic}-source", f"{topic}-sink")
+
+
+@pytest.mark.nightly  # it takes two looks of five seconds, and cores that are free
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one process at most")
+def test_tasks_of_a_busy_process_move_to_another_one_and_no_line_is_lost_or_doubled(
+    broker: Broker, plugins: None, tmp_path: Path
+) -> None:
+    topics = [new_topic_name() for _ in range(2)]
+    expected = [str(number).encode() for number in range(20_000)]
+    with distributed(tmp_path, broker.bootstrap, f"{topics[0]}-busy", 1) as (worker,):
+        for topic in topics:
+            (tmp_path / topic).touch()
+            worker.create(line_source(topic, tmp_path / topic, batch_size="20"))
+        busy = put(worker, "computes", 2)
+        worker.rest.wait_until(busy, "RUNNING", "RUNNING", "RUNNING")
+        assert len(hosts(worker)) == 1
+        files = [(tmp_path / topic).open("ab", buffering=0) for topic in topics]
+        for start in range(0, len(expected), 100):
+            for file in files:
+                file.write(b"".join(line + b"\n" for line in expected[start : start + 100]))
+            if start == len(expected) // 2:
+                wait_for(lambda: len(hosts(worker)) == 2, timeout_s=PATIENCE_S)
+        for file in files:
+            file.close()
+        for topic in topics:
+            wait_for(lambda topic=topic: has_records(broker, topic, len(expected)), timeout_s=PATIENCE_S)  # type: ignore[misc]
+            assert committed(broker.bootstrap, topic) == expected
+            worker.rest.wait_until(f"{topic}-source", "RUNNING", "RUNNING")
+        worker.rest.wait_until(busy, "RUNNING", "RUNNING", "RUNNING")
+        delete(worker, busy)
 
 
 def test_levels_of_loggers_reach_processes_that_come_later(worker: ConnectWorker) -> None:

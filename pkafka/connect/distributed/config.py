@@ -214,8 +214,8 @@ def _worker_keys() -> list[Key]:
             "Which signatures this worker takes; that of its own is to be one of them.",
             check_verification_algorithms),
         _with_default("pkafka.connect.hosts", ConfigType.INT, None, _LOW,
-            "How many processes run connectors and tasks; left out: one for each core, which is also the most. 0: the"
-            " worker's own process does.", _no_less_than_none),
+            "How many processes run connectors and tasks, at most one for each core; left out: one, and more as they"
+            " are busy. 0: the worker's own process does.", _no_less_than_none),
         _with_default("pkafka.connect.restart.max", ConfigType.INT, 3, _LOW,
             "How often in 10 minutes a connector or a task starts again whose process has ended.", in_range(0)),
     ]  # fmt: skip

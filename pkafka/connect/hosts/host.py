@@ -32,6 +32,7 @@ from pkafka.connect.hosts.messages import (
     StopConnector,
     StopTask,
     TaskSaid,
+    TellLoad,
     UsedTopic,
     WantsTasks,
     raised,
@@ -94,6 +95,7 @@ class Host:
             StartTask: self._start_task,
             StopTask: self._stop_task,
             CountTasks: self._count,
+            TellLoad: self._load,
             End: self._end,
         }
         self._notes: dict[type[Any], Callable[[Any], object]] = {
@@ -207,6 +209,13 @@ class Host:
             own = [[each.name, each.about, dict(each.tags), each.value] for each in counts.own]
             found.append([name.connector, name.number, [list(each) for each in counts.counters], own])
         return found
+
+    def _load(self, _asked: TellLoad) -> list[object]:
+        records = [
+            [name.connector, name.number, sum(each.value for each in task.record_counters())]
+            for name, task in list(self._worker.tasks.items())
+        ]
+        return [time.process_time(), records]
 
 
 class _Topics:

@@ -1,5 +1,8 @@
 """A worker whose connectors and tasks run in processes beside it, which it makes as they are needed.
 
+Unless a number of processes is asked for, there is one, and another one whenever one was busy for a while: a part of
+its tasks starts anew there, in order, as when a cluster shares them out anew.
+
 A process that ends under its tasks ends nothing else: they start in another one. A task that ignores its end is left
 behind; its process takes no more work, and is killed when all others have left it.
 """
@@ -27,8 +30,10 @@ from pkafka.connect.hosts.messages import (
     StartTask,
     StopConnector,
     StopTask,
+    TellLoad,
 )  # fmt: skip
-from pkafka.connect.hosts.placement import Name, parted, place
+from pkafka.connect.hosts.placement import Name, parted, place, to_relieve
+from pkafka.connect.hosts.relief import Load, leavers
 from pkafka.connect.hosts.remote import RemoteConnector, RemoteHost, RemoteTask, Run
 from pkafka.connect.runner import Fallen, Guard
 from pkafka.connect.states import State, Target, TaskName
@@ -43,6 +48,8 @@ _MAKING_S: Final = 120.0
 """How long a connector or a task may take to be made; it may look for topics meanwhile."""
 _ANSWER_S: Final = 5.0
 """How long a process may take to answer, beside what it has to do."""
+_LOOK_S: Final = 5.0
+"""How often the worker looks which processes are busy."""
 
 
 class Maker(Protocol):
@@ -65,6 +72,9 @@ class HostedWorker:
         used_topic: told which topics a connector uses.
         fallen: called when something has ended with its process, for whoever calls :meth:`take_fallen`; on any thread.
         broken: called when no more processes can be made.
+        spreads: whether each task has a process of its own as long as there may be more; else a process is made when
+            those that there are were busy for a while.
+        look_s: how often to look for that.
     """
 
     def __init__(
@@ -76,6 +86,9 @@ class HostedWorker:
         used_topic: Callable[[TaskName, str], None],
         fallen: Callable[[], None],
         broken: Callable[[], None],
+        *,
+        spreads: bool,
+        look_s: float = _LOOK_S,
     ) -> None:
         self.connectors: dict[str, RemoteConnector] = {}
         self.tasks: dict[TaskName, RemoteTask] = {}
@@ -94,13 +107,21 @@ class HostedWorker:
         self._parties: dict[Name, tuple[int, float]] = {}
         """The suspects: the party in which each is kept, and until when."""
         self._levels: dict[str, int] = {}
+        self._spreads = spreads
+        self._look_s = look_s
+        self._leaving: dict[TaskName, int] = {}
+        """Tasks that are to leave a busy process, and the number of that."""
+        self._is_ending = threading.Event()
 
     def start(self) -> None:
         """Begin; processes are made as they are needed."""
         self._maker.start(self._broken)
+        if not self._spreads and self._most > 1:
+            threading.Thread(target=self._watch, name="connect-host-loads", daemon=True).start()
 
     def stop(self) -> None:
         """End all that runs, and the processes."""
+        self._is_ending.set()
         with self._lock:
             hosts = list(self._hosts.values())
             for host in hosts:
@@ -209,15 +230,37 @@ class HostedWorker:
             party, until_s = self._parties.get(run.name, (None, 0.0))
             if until_s <= now_s:
                 party = None
-            loads = [host.load(now_s) for host in self._hosts.values() if host.takes_work]
+            left = self._leaving.pop(run.name, None) if isinstance(run, RemoteTask) else None
+            loads = [
+                host.load(now_s, spreads=self._spreads)
+                for host in self._hosts.values()
+                if host.takes_work and host.number != left
+            ]
             number = place(loads, self._most, party=party, is_task=isinstance(run, RemoteTask))
-            host = self._new_host(party) if number is None else self._hosts[number]
+            host = self._new_host(party, left) if number is None else self._hosts[number]
             host.runs[run.run] = run
             run.host = host
             return host
 
-    def _new_host(self, party: int | None) -> RemoteHost:
-        child, sock = self._maker.fork()
+    def _new_host(self, party: int | None, left: int | None) -> RemoteHost:
+        """Make a process.
+
+        Args:
+            party: of the suspects that it is for.
+            left: the number of the process that a task has left as it was busy, and where it goes on when none can be
+                made.
+
+        Raises:
+            ConnectError: none can be made.
+        """
+        try:
+            child, sock = self._maker.fork()
+        except ConnectError as error:
+            former = self._hosts.get(-1 if left is None else left)
+            if former is None or not former.takes_work:
+                raise
+            log.warning("Tasks stay in process %d, which is busy: %s", former.pid, error)
+            return former
         number = next(self._numbers)
         until_s = time.monotonic() + WINDOW_S
         host = RemoteHost(number, child, Channel(sock), self._store, self._used_topic, party, until_s)
@@ -271,6 +314,55 @@ class HostedWorker:
                 host.is_ending = True
                 host.channel.ask(End()).add_done_callback(lambda _future: host.channel.close())
 
+    # -- busy processes --
+
+    def _watch(self) -> None:
+        while not self._is_ending.wait(self._look_s):
+            try:
+                self._look()
+            except Exception:
+                log.exception("Cannot see how busy the processes of tasks are; trying again")
+
+    def _look(self) -> None:
+        """See how busy the processes are; have a part of the tasks of the busiest start anew in another one."""
+        with self._lock:
+            hosts = [host for host in self._hosts.values() if host.takes_work]
+            asked = [(host, host.channel.ask(TellLoad())) for host in hosts]
+        deadline_s = time.monotonic() + _ANSWER_S
+        for host, future in asked:
+            answer = _outcome(future, deadline_s)
+            if answer is not None:
+                cpu_s, rows = answer
+                records = {TaskName(connector, number): count for connector, number, count in rows}
+                host.watch.look(time.monotonic(), Load(cpu_s, records))
+        with self._lock:
+            now_s = time.monotonic()
+            loads = [host.load(now_s, spreads=False) for host in self._hosts.values() if host.takes_work]
+            number = to_relieve(loads, self._most)
+            if number is None:
+                return
+            host = self._hosts[number]
+            host.watch.begin_again()
+            own = {run.name for run in host.runs.values() if isinstance(run, RemoteTask)}
+            found = leavers({task: host.watch.shares.get(task, 0) for task in own})
+            self._leaving.update(dict.fromkeys(found, number))
+        log.info("Process %d is busy: %d of its %d tasks move to another one", host.pid, len(found), len(own))
+        self._fallen()
+
+    def _moved(self) -> list[TaskName]:
+        """End the tasks that leave a busy process; they are to start again."""
+        with self._lock:
+            found = [
+                task
+                for task, number in self._leaving.items()
+                if (run := self.tasks.get(task)) is not None
+                and run.host is not None
+                and run.host.number == number
+            ]
+            self._leaving = {task: self._leaving[task] for task in found}
+        self.stop_tasks(found)
+        return found
+
     # -- the end of processes --
 
     def _listen(self, host: RemoteHost) -> None:
@@ -290,9 +382,9 @@ class HostedWorker:
         self._fallen()
 
     def take_fallen(self) -> Fallen:
-        """What ended with its process and is to start again; what did so too often is FAILED from now on.
+        """What ended with its process, or leaves a busy one, and is to start again.
 
-        Called by whoever starts and stops what runs.
+        What ended with its process too often is FAILED from now on. Called by whoever starts and stops what runs.
         """
         with self._lock:
             dead = [host for host in self._hosts.values() if host.is_dead]
@@ -301,6 +393,7 @@ class HostedWorker:
         again: list[Name] = []
         for host in dead:
             again += self._bury(host)
+        again += self._moved()
         return Fallen(
             frozenset(each for each in again if isinstance(each, str)),
             frozenset(each for each in again if isinstance(each, TaskName)),
@@ -330,6 +423,11 @@ class HostedWorker:
             f" {self._deaths.most} times in {WINDOW_S / 60:g} minutes (pkafka.connect.restart.max), and is left"
             " until somebody restarts it."
         )
+
+
+def hosts_grow(config: WorkerConfig) -> bool:
+    """Whether the worker makes processes as those that there are become busy: no number was asked for."""
+    return config.parsed["pkafka.connect.hosts"] is None
 
 
 def hosts_of(config: WorkerConfig) -> int:

@@ -85,6 +85,10 @@ class CountTasks(NamedTuple):
     """What tasks have counted; answered with a list of ``[connector, number, counters, metrics]``."""
 
 
+class TellLoad(NamedTuple):
+    """How busy the process is; answered with ``[seconds of CPU, [[connector, number, records], ...]]``."""
+
+
 class SetLevel(NamedTuple):
     """The level of a logger."""
 
@@ -170,8 +174,8 @@ class PutOffsets(NamedTuple):
 
 _TYPES: Final[tuple[type[Any], ...]] = (
     StartConnector, AimConnector, FailConnector, AskForTasks, StopConnector, StartTask, AimTask, StopTask, CountTasks,
-    SetLevel, End, ConnectorSaid, ConnectorReached, WantsTasks, TaskSaid, UsedTopic, Fence, SeeThatMine, RefreshOffsets,
-    GetOffset, AllOffsets, PutOffsets,
+    TellLoad, SetLevel, End, ConnectorSaid, ConnectorReached, WantsTasks, TaskSaid, UsedTopic, Fence, SeeThatMine,
+    RefreshOffsets, GetOffset, AllOffsets, PutOffsets,
 )  # fmt: skip
 _TAGS: Final = {kind: tag for tag, kind in enumerate(_TYPES)}
 

@@ -1,8 +1,9 @@
 """Which process takes a connector or a task. Pure.
 
-There are as many processes as the worker may have, and each next task goes to the one that has the fewest. What ran in
-a process that ended is suspect for a while, since nobody can see which of its tasks was to blame: suspects are kept
-away from the others, and parted at each death, so that the one to blame is soon alone. For that there may be more
+Another process is made, up to as many as the worker may have, when all that there are are taken: they have tasks, or
+were busy for a while, see :mod:`~pkafka.connect.hosts.relief`. Else a task goes to the one that has the fewest. What
+ran in a process that ended is suspect for a while, since nobody can see which of its tasks was to blame: suspects are
+kept away from the others, and parted at each death, so that the one to blame is soon alone. For that there may be more
 processes for a while.
 """
 
@@ -11,9 +12,12 @@ from typing import Final, NamedTuple
 
 from pkafka.connect.states import TaskName
 
-_ROOM: Final = 4
+_PARTS: Final = 4
+"""Into so many parts come the suspects at a death. A culprit that may start again three times is alone then, if it was
+one of 64."""
+_ROOM: Final = 10
 """How many processes there may be beyond the others at least, while suspects are kept apart: with each death that one
-culprit causes, two take the place of one."""
+culprit causes, four take the place of one."""
 
 Name = str | TaskName
 """A connector, or a task."""
@@ -27,6 +31,8 @@ class HostLoad(NamedTuple):
     tasks: int
     party: int | None = None
     """The suspects that it was made for; None: it is for everybody."""
+    is_taken: bool = False
+    """Whether the next task is rather for another one."""
 
 
 def place(
@@ -47,9 +53,23 @@ def place(
     common = [each for each in hosts if each.party is None]
     if not common:
         return None if has_room else _idlest(hosts, is_task=is_task)
-    if is_task and has_room and len(common) < most and all(each.tasks for each in common):
+    if is_task and has_room and len(common) < most and all(each.is_taken for each in common):
         return None
     return _idlest(common, is_task=is_task)
+
+
+def to_relieve(hosts: Sequence[HostLoad], most: int) -> int | None:
+    """The process of which a part of the tasks should start anew in another one, by its number; None: none.
+
+    Args:
+        hosts: those that take work; of them are taken those that were busy for a while.
+        most: how many there are to be.
+    """
+    common = [each for each in hosts if each.party is None]
+    busy = [each for each in common if each.is_taken and each.tasks > 1]
+    if not busy or len(common) >= most or len(hosts) >= most_with_suspects(most):
+        return None
+    return max(busy, key=lambda each: (each.tasks, -each.number)).number
 
 
 def most_with_suspects(most: int) -> int:
@@ -58,15 +78,15 @@ def most_with_suspects(most: int) -> int:
 
 
 def parted(names: Iterable[Name]) -> list[list[Name]]:
-    """The suspects after the death of their process: two halves, or the one that is left."""
+    """The suspects after the death of their process, in parts that are to be kept away from each other."""
     ordered = sorted(names, key=lambda name: (isinstance(name, TaskName), name))
-    middle = (len(ordered) + 1) // 2
-    return [half for half in (ordered[:middle], ordered[middle:]) if half]
+    return [part for part in (ordered[start::_PARTS] for start in range(_PARTS)) if part]
 
 
 def _idlest(hosts: Sequence[HostLoad], *, is_task: bool) -> int:
-    def load(host: HostLoad) -> tuple[int, int, int]:
-        few = (host.tasks, host.connectors) if is_task else (host.connectors, host.tasks)
-        return (*few, host.number)
+    def load(host: HostLoad) -> tuple[int, int, int, int]:
+        if is_task:
+            return (host.is_taken, host.tasks, host.connectors, host.number)
+        return (host.connectors, host.tasks, 0, host.number)
 
     return min(hosts, key=load).number

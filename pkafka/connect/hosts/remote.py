@@ -24,6 +24,7 @@ from pkafka.connect.hosts.messages import (
 )  # fmt: skip
 from pkafka.connect.hosts.offsets import answer_of
 from pkafka.connect.hosts.placement import HostLoad
+from pkafka.connect.hosts.relief import Watch
 from pkafka.connect.runner import Guard
 from pkafka.connect.states import State, Target, TaskName
 from pkafka.connect.storage.offset_store import OffsetStore
@@ -163,6 +164,7 @@ class RemoteHost:
         self.is_dead = False
         self.is_ending = False
         """Whether it was told to end, or killed."""
+        self.watch = Watch()
         self._store = store
         self._used_topic = used_topic
         self._party = party
@@ -178,12 +180,18 @@ class RemoteHost:
         """Whether it may get more to run."""
         return self.channel.is_open and not (self.is_spoiled or self.is_dead or self.is_ending)
 
-    def load(self, now_s: float) -> HostLoad:
-        """What it has to do."""
+    def load(self, now_s: float, *, spreads: bool = True) -> HostLoad:
+        """What it has to do.
+
+        Args:
+            now_s: by a clock that never goes back.
+            spreads: whether one task is enough for it, while there may be more processes.
+        """
         runs = list(self.runs.values())
         tasks = sum(isinstance(each, RemoteTask) for each in runs)
         party = self._party if now_s < self._party_until_s else None
-        return HostLoad(self.number, len(runs) - tasks, tasks, party)
+        is_taken = tasks > 0 if spreads else self.watch.is_busy
+        return HostLoad(self.number, len(runs) - tasks, tasks, party, is_taken)
 
     def hear(self, message: Message) -> None:
         """Take up what the process says."""

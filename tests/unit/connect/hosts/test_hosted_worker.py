@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from pkafka.connect.distributed.config import distributed_config
 from pkafka.connect.errors import ConnectError
 from pkafka.connect.hosts import hosted_worker
 from pkafka.connect.hosts.channel import Channel
-from pkafka.connect.hosts.hosted_worker import HostedWorker, hosts_of
+from pkafka.connect.hosts.hosted_worker import HostedWorker, hosts_grow, hosts_of
 from pkafka.connect.hosts.maker import Child
 from pkafka.connect.hosts.messages import (
     AimTask,
@@ -29,6 +30,7 @@ from pkafka.connect.hosts.messages import (
     StopConnector,
     StopTask,
     TaskSaid,
+    TellLoad,
     UsedTopic,
     WantsTasks,
 )
@@ -116,7 +118,7 @@ class Maker:
 class Scene:
     """A worker, and what it was told."""
 
-    def __init__(self, most: int = 1, restarts: int = 1) -> None:
+    def __init__(self, most: int = 1, restarts: int = 1, *, spreads: bool = True) -> None:
         settings = {"pkafka.connect.restart.max": str(restarts), "task.shutdown.graceful.timeout.ms": "0"}
         config = distributed_config({**worker_settings("a:1", "g"), **settings}, load_plugins())
         self.maker = Maker()
@@ -131,6 +133,8 @@ class Scene:
             lambda task, topic: self.used.append((task, topic)),
             self.fallen.release,
             lambda: None,
+            spreads=spreads,
+            look_s=0.01,
         )
         self.worker.start()
 
@@ -221,7 +225,7 @@ def test_what_falls_starts_again_and_then_fails(scene: Scene) -> None:
 
 
 def test_those_that_fell_together_are_parted(scene: Scene) -> None:
-    tasks = [TaskName("c", number) for number in range(4)]
+    tasks = [TaskName("c", number) for number in range(8)]
     for task in tasks:
         scene.start(task)
     assert len(scene.maker.processes) == 1
@@ -229,7 +233,68 @@ def test_those_that_fell_together_are_parted(scene: Scene) -> None:
     assert scene.wait_for_death().tasks == set(tasks)
     for task in tasks:
         scene.start(task)
-    assert [len(process.asked) for process in scene.maker.processes[1:]] == [2, 2]
+    assert [len(process.asked) for process in scene.maker.processes[1:]] == [2, 2, 2, 2]
+
+
+@pytest.fixture
+def growing() -> Iterator[Scene]:
+    """Up to two processes, of which the worker makes the second one when the first is busy; four tasks, all busy."""
+    scene = Scene(most=2, spreads=False)
+    rows = [["c", number, 0] for number in range(4)]
+    scene.maker.answers[TellLoad] = lambda _asked: [time.monotonic(), rows]
+    for number in range(4):
+        scene.start(TaskName("c", number))
+    assert len(scene.maker.processes) == 1
+    yield scene
+    scene.worker.stop()
+
+
+def test_a_part_of_the_tasks_of_a_busy_process_moves_to_another_one(growing: Scene) -> None:
+    moved = growing.wait_for_death().tasks
+    assert moved == {TaskName("c", 1), TaskName("c", 3)}
+    one = growing.maker.processes[0]
+    assert sorted(each.run for each in one.asked if isinstance(each, StopTask)) == sorted(
+        each.run for each in one.asked if isinstance(each, StartTask) and each.number in {1, 3}
+    )
+    for task in sorted(moved):
+        growing.start(task)
+    other = growing.maker.processes[1]
+    assert {each.number for each in other.asked if isinstance(each, StartTask)} == {1, 3}
+    assert not growing.fallen.acquire(timeout=0.2), "there are as many processes as there may be"
+    assert len(growing.maker.processes) == 2
+
+
+def test_tasks_stay_where_they_are_when_no_process_can_be_made_for_them(growing: Scene) -> None:
+    moved = growing.wait_for_death().tasks
+    growing.maker.can_fork = False
+    for task in sorted(moved):
+        growing.start(task)
+    (one,) = growing.maker.processes
+    assert [each.number for each in one.asked if isinstance(each, StartTask)] == [0, 1, 2, 3, 1, 3]
+
+
+def test_a_task_that_was_taken_away_meanwhile_moves_nowhere(growing: Scene) -> None:
+    wait_for(lambda: growing.worker._leaving)
+    growing.worker.stop_tasks([TaskName("c", 1)])
+    assert growing.wait_for_death().tasks == {TaskName("c", 3)}
+
+
+def test_processes_that_are_not_busy_keep_their_tasks() -> None:
+    scene = Scene(most=2, spreads=False)
+    looks = threading.Semaphore(0)
+
+    def load(_asked: TellLoad) -> list[object]:
+        looks.release()
+        return [0.0, []]
+
+    scene.maker.answers[TellLoad] = load
+    for number in range(4):
+        scene.start(TaskName("c", number))
+    for _ in range(5):
+        assert looks.acquire(timeout=PATIENCE_S)
+    assert not scene.fallen.acquire(blocking=False)
+    assert len(scene.maker.processes) == 1
+    scene.worker.stop()
 
 
 def test_a_death_while_a_task_is_made_is_a_death_like_any_other(scene: Scene) -> None:
@@ -336,6 +401,7 @@ def test_there_are_as_many_processes_as_are_wanted(wanted: str, most: int) -> No
 
 def test_there_are_never_more_processes_than_cores() -> None:
     plugins = load_plugins()
-    default = hosts_of(distributed_config(worker_settings("a:1", "g"), plugins))
-    many = {**worker_settings("a:1", "g"), "pkafka.connect.hosts": "100000"}
-    assert default == hosts_of(distributed_config(many, plugins)) >= 1
+    default = distributed_config(worker_settings("a:1", "g"), plugins)
+    many = distributed_config({**worker_settings("a:1", "g"), "pkafka.connect.hosts": "100000"}, plugins)
+    assert hosts_of(default) == hosts_of(many) >= 1
+    assert (hosts_grow(default), hosts_grow(many)) == (True, False)
