@@ -14,6 +14,7 @@ from pkafka.connect.distributed.config import distributed_config
 from pkafka.connect.hosts.host import run_host
 from pkafka.connect.hosts.hosted_worker import hosts_of
 from pkafka.connect.hosts.maker import HostMaker
+from pkafka.connect.memory import have_one_heap
 from pkafka.connect.plugin_path import plugins_of_worker
 from pkafka.connect.plugins import Plugins
 from pkafka.connect.worker_config import WorkerConfig
@@ -34,6 +35,7 @@ class Setup(NamedTuple):
         Raises:
             ConfigError: a setting is refused.
         """
+        have_one_heap()
         plugins = plugins_of_worker(properties)
         config = distributed_config(resolved(properties, load_providers(properties)), plugins)
         maker = HostMaker.begin(partial(run_host, config, plugins)) if hosts_of(config) else None

@@ -17,7 +17,7 @@ from pkafka.connect.connector_run import ConnectorRun
 from pkafka.connect.dead_letters import DeadLetters, LogReporter
 from pkafka.connect.errors import ConnectError
 from pkafka.connect.exactly_once_run import Boundary, ExactlyOnceParts, ExactlyOnceRun
-from pkafka.connect.garbage import collect_seldom
+from pkafka.connect.memory import collect_seldom
 from pkafka.connect.plugins import Plugins
 from pkafka.connect.runner import Guard
 from pkafka.connect.sink_run import SinkParts, SinkRun

@@ -1,7 +1,11 @@
 """What is in memory when the process is forked that makes those of tasks."""
 
+import platform
+import re
 import subprocess
 import sys
+
+import pytest
 
 _PROGRAM = """
 import sys
@@ -22,3 +26,35 @@ def test_processes_of_tasks_are_forked_before_the_rest_api_is_loaded() -> None:
     )
 
     assert done.returncode == 0, done.stderr
+
+
+_HEAPS = """
+import sys, threading
+from pkafka.connect.memory import have_one_heap
+
+if sys.argv[1] == "one":
+    have_one_heap()
+held, done = threading.Barrier(9), threading.Event()
+
+def ask():
+    memory = [bytearray(100_000) for _ in range(10)]
+    held.wait()
+    done.wait()
+
+for _ in range(8):
+    threading.Thread(target=ask, daemon=True).start()
+held.wait()
+print(open("/proc/self/maps").read())
+"""
+# A heap of glibc's for threads is at a multiple of 64 MB, has what is in use, and behind it what is reserved.
+_HEAP = re.compile(r"^([0-9a-f]*[048c]000000)-[0-9a-f]+ rw-p 00000000 00:00 0 *$", re.MULTILINE)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library has no such heaps")
+def test_threads_share_one_heap() -> None:
+    def heaps(how: str) -> int:
+        command = [sys.executable, "-c", _HEAPS, how]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        return len(_HEAP.findall(done.stdout))
+
+    assert (heaps("one"), heaps("many") > 1) == (0, True)
