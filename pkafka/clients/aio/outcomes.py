@@ -13,6 +13,7 @@ from pkafka.clients.producer.futures import (
     Placed,
     RecordFuture,
     RecordMetadata,
+    metadata_of,
 )
 
 RecordOutcome = asyncio.Future[RecordMetadata]
@@ -94,14 +95,20 @@ class Outcomes:
     def _settle_records(self, batch: ProducerBatch) -> None:
         if batch is self.latest:
             self.latest, self.of_latest = None, []
-        for future in self._waiting.pop(batch, ()):
+        waiting = self._waiting.pop(batch, [])
+        if batch.finished and batch.halves is None and batch.error is None and batch.record_errors is None:
+            for future, metadata in zip(waiting, metadata_of(batch, waiting), strict=True):
+                if not future.done():
+                    future.set_result(metadata)
+                # The outcome may be kept for long, and the batch has the bytes of all its records.
+                del future.batch
+            return
+        for future in waiting:
             if future.done():
                 continue  # cancelled: the record was sent nevertheless
             if batch.finished or future.place()[0].finished:
                 metadata, error = future.settled()
-                del (
-                    future.batch
-                )  # the outcome may be kept for long, and that has the bytes of all its records
+                del future.batch
                 if error is None:
                     future.set_result(metadata)
                 else:

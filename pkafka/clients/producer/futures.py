@@ -1,7 +1,7 @@
 """What ``send()`` and ``send_batch()`` give back: outcomes to come."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -76,6 +76,31 @@ class Placed:
                 self.value_size,
             ),
         ), None
+
+
+def metadata_of(batch: ProducerBatch, places: Iterable[Placed]) -> list[RecordMetadata]:
+    """What :meth:`Placed.settled` gives of many records at once.
+
+    Args:
+        batch: of all of them; it is finished, was not split, and has no errors.
+        places: of the records.
+    """
+    topic, partition = batch.queue.partition
+    base, stamp_ms = batch.base_offset, batch.append_time_ms
+    return [
+        _new_metadata(
+            RecordMetadata,
+            (
+                topic,
+                partition,
+                base + each.index if base >= 0 else -1,
+                stamp_ms if stamp_ms >= 0 else each.timestamp_ms,
+                each.key_size,
+                each.value_size,
+            ),
+        )
+        for each in places
+    ]
 
 
 class RecordFuture(Placed):
