@@ -192,7 +192,7 @@ class _Recommended:
         self._plugins = plugins
 
     def valid_values(self, _name: str, _parsed: Mapping[str, Value]) -> list[Value]:
-        return [each.implementation for each in self._plugins]
+        return [each.name for each in self._plugins]  # as config_text writes their classes
 
     def visible(self, _name: str, _parsed: Mapping[str, Value]) -> bool:
         return True

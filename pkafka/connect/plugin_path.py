@@ -7,11 +7,13 @@ Python: a package in two places counts where it is found first.
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pkafka.connect.plugins import GROUPS, Plugin, Plugins, load_plugins, plugins_of, shipped_classes
+from pkafka.connect.plugins import GROUPS, Plugin, Plugins, load_plugins, plugins_of, shipped_plugins
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint
 
 _METADATA: Final = ("*.dist-info", "*.egg-info")
 SHIPPED: Final = "classpath"
@@ -65,16 +67,17 @@ def use(path: Iterable[str | Path]) -> None:
 
 
 def announced(directories: Iterable[Path] | None) -> Iterator[Found]:
-    """The plug-ins of packages; their modules are imported.
+    """The plug-ins of packages. The modules of the packages are imported, to see whether they can be.
 
     Args:
         directories: where packages are, which :func:`use` has made known; None: what ships with pkafka, and all that is
             installed.
     """
+    # Not above: it is large, and a worker does without, as plugins.announced_values() says.
+    from importlib.metadata import distributions
+
     if directories is None:
-        yield from (
-            Found(each.name, each, SHIPPED) for shipped in shipped_classes() for each in plugins_of(shipped)
-        )
+        yield from (Found(each.name, each, SHIPPED) for each in shipped_plugins())
         packages = distributions()
     else:
         packages = distributions(path=[str(each) for each in directories])
@@ -84,7 +87,7 @@ def announced(directories: Iterable[Path] | None) -> Iterator[Found]:
                 yield from _found(entry, package)
 
 
-def _found(entry: EntryPoint, package: Distribution) -> Iterator[Found]:
+def _found(entry: "EntryPoint", package: "Distribution") -> Iterator[Found]:
     location = str(package.locate_file(""))
     try:
         plugins = plugins_of(entry.load())

@@ -77,4 +77,4 @@ class PluginList:
         if one == other:
             return True
         first, second = self._plugins.find(one), self._plugins.find(other)
-        return first is not None and second is not None and first.implementation is second.implementation
+        return first is not None and second is not None and first.python_name == second.python_name
