@@ -21,7 +21,6 @@ from typing import Any, Final
 import pkafka
 from pkafka.connect import converters as shipped_converters
 from pkafka.connect.connector import Connector, SinkConnector, SourceConnector
-from pkafka.connect.converters import SimpleHeaderConverter
 from pkafka.connect.errors import ConnectError
 from pkafka.connect.transforms import PREDICATES, TRANSFORMS
 
@@ -87,9 +86,9 @@ class Plugin:
 
 # What these rows say is what plugins_of() says of the classes: a unit test compares them.
 def _not_imported(
-    source: str, type: PluginType, java_name: str | None = None, version: str = pkafka.__version__
+    value: str, type: PluginType, java_name: str | None = None, version: str = pkafka.__version__
 ) -> Plugin:
-    python = source.replace(":", ".")
+    python = value.replace(":", ".")
     return Plugin(java_name or python, type, version, python)
 
 
@@ -292,7 +291,7 @@ def load_plugins() -> Plugins:
 
 def shipped_plugins() -> list[Plugin]:
     """The plug-ins that ship with pkafka."""
-    classes: list[Class] = [*TRANSFORMS, *PREDICATES, SimpleHeaderConverter]
+    classes: list[Class] = [*TRANSFORMS, *PREDICATES]
     shipped = (getattr(shipped_converters, name) for name in shipped_converters.__all__)
     classes += [each for each in shipped if hasattr(each, "JAVA_NAME")]
     return [*(each for implementation in classes for each in plugins_of(implementation)), *_SHIPPED]

@@ -82,10 +82,16 @@ def test_a_python_class_is_called_by_its_own_name() -> None:
 
 def test_what_is_known_of_a_shipped_plug_in_is_what_its_class_says() -> None:
     known: dict[str, list[Plugin]] = {}
-    for each in dict.fromkeys((*shipped_plugins(), *ANNOUNCED_BY_PKAFKA.values())):
+    for each in (*shipped_plugins(), *ANNOUNCED_BY_PKAFKA.values()):
         known.setdefault(each.python_name, []).append(each)
     for rows in known.values():
         assert rows == plugins_of(rows[0].implementation)
+
+
+def test_a_plug_in_that_ships_is_listed_once() -> None:
+    found = shipped_plugins()
+    assert len(found) == len(set(found))
+    assert any(each.name.endswith(".SimpleHeaderConverter") for each in found)
 
 
 def test_the_entry_points_of_pkafka_are_known() -> None:
