@@ -166,7 +166,7 @@ def _produce(record_bytes: int) -> Scenario:
             f"no codec, {_PARTITIONS} partitions, {_PRODUCERS} connections to each broker, 5 requests in flight on each"
         ),
         figures=(
-            Figure("throughput", "MB/s", more_is_better=True, bar=2.0),
+            Figure("throughput", "MB/s", more_is_better=True, bar=2.5),
             Figure("brokers' CPU", "s/GB", more_is_better=False),
             Figure("generator", "cores", more_is_better=False),
         ),
@@ -190,7 +190,7 @@ SCENARIOS = (
         figures=tuple(
             Figure(f"{name} at {part} %", "ms", more_is_better=False, bar=bar)
             for part in PARTS
-            for name, bar in (("p50", None), ("p99", 1.0))
+            for name, bar in (("p50", 1.1), ("p99", 0.5))
         ),
         measure=_latency,
         started=False,

@@ -23,6 +23,10 @@ from pkafka.connect.transaction_marks import TransactionMarks
 log = logging.getLogger("org.apache.kafka.connect.runtime.WorkerSourceTask")
 
 _RETRY_S: Final = 0.1
+_BATCHES_MAX: Final = 1_024
+_BATCHES_LEFT: Final = _BATCHES_MAX - 32
+"""A task that has the most batches under way goes on when so many are left. By memory alone it would be woken for each
+of them, and each time take the interpreter's lock from the thread that sends."""
 _NOWHERE: Final[Mapping[str, object]] = {}
 """The source partition of records that have none."""
 _PRODUCER: Final = "org.apache.kafka.connect.source.SourceTask"
@@ -131,6 +135,8 @@ class SourceRun(TaskRun):
         self._settled = threading.Condition(self._lock)
         self._storing = threading.Lock()
         self._failure: Exception | None = None
+        self._batches = 0
+        """How many batches are under way."""
         self._is_started = False
         self._commits_records = type(parts.task).commit_record is not SourceTask.commit_record
         self.polled = 0
@@ -309,15 +315,29 @@ class SourceRun(TaskRun):
 
     def _send_batch(self, batch: SourceBatch) -> None:
         """Send records as the bytes that they are."""
+        self._wait_for_room()
         with self._lock:
             sent = self._submitted.submit(batch.source_partition, batch.source_offset)
         if self._has_topic(batch.topic):
+            with self._lock:
+                self._batches += 1
             self._parts.producer.send_raw_batch(
                 batch.topic, batch.batch, partition=batch.partition
             ).add_done_callback(lambda future: self._settle_batch(batch, sent, future.outcomes(0)))
 
+    def _wait_for_room(self) -> None:
+        """Wait while so many batches are under way that more would only lie in memory."""
+        with self._settled:
+            if self._batches >= _BATCHES_MAX:
+                while self._batches > _BATCHES_LEFT and self._failure is None and not self.stopping.is_set():
+                    self._settled.wait(_RETRY_S)
+
     def _settle_batch(self, batch: SourceBatch, sent: Submitted, runs: list[BatchMetadata]) -> None:
         """Note what became of a batch; on the producer's thread."""
+        with self._settled:
+            self._batches -= 1
+            if self._batches == _BATCHES_LEFT:
+                self._settled.notify_all()
         for run in runs:
             if run.error is not None:
                 log.error("%s failed to send records to %s: %s", self.name, batch.topic, run.error)

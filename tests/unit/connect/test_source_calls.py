@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+from pkafka.clients.consumer import RawBatch
 from pkafka.clients.producer import BatchMetadata
-from pkafka.connect.connector import SourceTask
+from pkafka.connect.connector import BatchSourceTask, SourceBatch, SourceTask
 from pkafka.connect.data.records import SourceRecord
 from pkafka.connect.source_run import SourceParts, SourceRun
 from pkafka.connect.states import Target, TaskName
 from pkafka.connect.steps import Encoded
+from tests.talk import wait_for
 
 Outcomes = Callable[[SimpleNamespace], None]
 
@@ -34,6 +36,39 @@ class HoldingProducer:
         self._told[call](SimpleNamespace(outcomes=lambda _timeout_s: [outcome]))
 
     def close(self, _timeout_s: int) -> None:
+        pass
+
+
+class HoldingBatches:
+    """A producer that keeps batches; the test says when they are acknowledged."""
+
+    def __init__(self) -> None:
+        self.told: list[Outcomes] = []
+
+    def send_raw_batch(self, _topic: str, _batch: object, *, partition: int) -> SimpleNamespace:
+        assert partition == 0
+        return SimpleNamespace(add_done_callback=self.told.append)
+
+    def acknowledge(self, calls: range) -> None:
+        outcome = BatchMetadata("t", 0, 7, 1, -1, range(1))
+        for call in calls:
+            self.told[call](SimpleNamespace(outcomes=lambda _timeout_s: [outcome]))
+
+
+class Endless(BatchSourceTask):
+    """Has as many batches as anybody wants."""
+
+    def start(self, configs: Mapping[str, str]) -> None:
+        pass
+
+    def poll(self) -> None:
+        raise AssertionError("batches go on as they are")
+
+    def poll_batches(self) -> list[SourceBatch | SourceRecord]:
+        raw = cast(RawBatch, SimpleNamespace(record_count=1))
+        return [SourceBatch("t", 0, raw, {"f": 0}, {"at": 0}) for _ in range(100)]
+
+    def stop(self) -> None:
         pass
 
 
@@ -65,6 +100,22 @@ def record(number: int, *, topic: str = "t", at_ms: int = 1) -> SourceRecord:
     )
 
 
+def parts_of(task: SourceTask, producer: object, **more: object) -> SourceParts:
+    """Parts of a run; what is left out does nothing."""
+    parts = {
+        "task": task,
+        "configs": {},
+        "handling": SimpleNamespace(tolerates_all=False),
+        "producer": producer,
+        "topics": SimpleNamespace(see_to=lambda _topic: None),
+        "flush_timeout_s": 1.0,
+        "own_store": None,
+        "used_topic": lambda _name, _topic: None,
+        **more,
+    }
+    return cast(SourceParts, SimpleNamespace(**parts))
+
+
 class Ran:
     """A run that has polled once.
 
@@ -82,26 +133,18 @@ class Ran:
         def encode(_raw: SourceRecord, each: SourceRecord) -> Encoded:
             return Encoded(each.topic or "", None, None, b"%d" % each.value, each.timestamp, [])
 
-        parts = SimpleNamespace(
-            task=self.task,
-            configs={},
+        parts = parts_of(
+            self.task,
+            self.producer,
             transforms=SimpleNamespace(
                 is_empty=not dropped,
                 apply=lambda _raw, each: None if each.value in dropped else each,
             ),
             converters=SimpleNamespace(encode=encode),
-            handling=SimpleNamespace(tolerates_all=False),
-            producer=self.producer,
-            topics=SimpleNamespace(see_to=lambda _topic: None),
             offsets=SimpleNamespace(store=self.stored.extend),
-            flush_timeout_s=1.0,
-            own_store=None,
             passes_batches=False,
-            used_topic=lambda _name, _topic: None,
         )
-        self.run = SourceRun(
-            TaskName("c", 0), Target.STARTED, lambda *_told: None, cast(SourceParts, parts), stopping
-        )
+        self.run = SourceRun(TaskName("c", 0), Target.STARTED, lambda *_told: None, parts, stopping)
         self.run.work()
 
     def offset(self) -> int | None:
@@ -145,3 +188,33 @@ def test_the_task_hears_of_each_record_and_its_offset() -> None:
     ran = Ran([record(0), record(1), record(2)], dropped=[1])
     ran.producer.acknowledge(0)
     assert ran.task.told == [(1, None), (0, 7), (2, 8)]
+
+
+def test_a_task_has_so_many_batches_under_way_and_goes_on_when_some_are_acknowledged() -> None:
+    stopping, producer = threading.Event(), HoldingBatches()
+    parts = parts_of(
+        Endless(),
+        producer,
+        transforms=SimpleNamespace(is_empty=True, apply=None),
+        converters=SimpleNamespace(encode=None),
+        offsets=None,
+        passes_batches=True,
+    )
+    run = SourceRun(TaskName("c", 0), Target.STARTED, lambda *_told: None, parts, stopping)
+    thread = threading.Thread(target=run.work, daemon=True)
+    thread.start()
+
+    def has_sent(count: int) -> None:
+        wait_for(lambda: len(producer.told) == count)
+        thread.join(0.25)  # it waits for longer than it looks whether it is to end
+        assert thread.is_alive()
+        assert len(producer.told) == count
+
+    has_sent(1_024)
+    producer.acknowledge(range(31))
+    has_sent(1_024)
+    producer.acknowledge(range(31, 32))
+    has_sent(1_024 + 32)
+    stopping.set()
+    thread.join(60)
+    assert not thread.is_alive()
