@@ -11,7 +11,7 @@ from pkafka.clients.admin import Admin
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
 from pkafka.connect.config_providers import Provider, resolved
-from pkafka.connect.connector import Connector, SinkConnector, SinkTask, SourceTask
+from pkafka.connect.connector import BatchSourceTask, Connector, SinkConnector, SinkTask, SourceTask
 from pkafka.connect.connector_config import ConnectorSettings, bisecting_problems, is_sink
 from pkafka.connect.connector_run import ConnectorRun
 from pkafka.connect.dead_letters import DeadLetters, LogReporter
@@ -37,6 +37,8 @@ log = logging.getLogger("org.apache.kafka.connect.runtime.Worker")
 
 _LOOKS_AT_RECORDS: Final = frozenset({"compression.type", "interceptor.classes", "partitioner.class"})
 """Settings of producers that have no effect on whole batches."""
+_IDEMPOTENT: Final = {"enable.idempotence": "true", "max.in.flight.requests.per.connection": "5"}
+_SAYS_OF_ORDER: Final = frozenset({*_IDEMPOTENT, "acks", "retries"})
 _FOREVER_MS: Final = str(0x7FFFFFFF)
 
 
@@ -202,6 +204,15 @@ class Worker:
         # The producer last: nothing that may fail comes after what has threads and connections.
         topics = self._topics(name, settings)
         producer_configs = self._producer_configs(name, settings.configs, is_exact=guard is not None)
+        passes_batches = (
+            transforms.is_empty
+            and converters.leave_bytes
+            and not handling.tolerates_all
+            and _LOOKS_AT_RECORDS.isdisjoint(producer_configs)
+            and (guard is None or settings.parsed["transaction.boundary"].lower() != Boundary.CONNECTOR.value)
+        )
+        if passes_batches and isinstance(task, BatchSourceTask) and guard is None:
+            producer_configs |= self._in_order_without_waiting(settings.configs)
         producer = Producer(producer_configs)
         own_store = self._own_store(name, settings, producer, is_exact=guard is not None)
         parts = SourceParts(
@@ -216,13 +227,7 @@ class Worker:
             self.config.parsed["offset.flush.timeout.ms"] / 1000,
             self._used_topic,
             own_store,
-            passes_batches=transforms.is_empty
-            and converters.leave_bytes
-            and not handling.tolerates_all
-            and _LOOKS_AT_RECORDS.isdisjoint(producer_configs)
-            and (
-                guard is None or settings.parsed["transaction.boundary"].lower() != Boundary.CONNECTOR.value
-            ),
+            passes_batches=passes_batches,
         )
         if guard is None:
             return SourceRun(name, target, report, parts, stopping)
@@ -374,6 +379,15 @@ class Worker:
             **self.config.overrides("producer", configs),
             **exact,
         }
+
+    def _in_order_without_waiting(self, configs: Mapping[str, str]) -> dict[str, str]:
+        """Settings of a producer of whole batches: it is idempotent, so that the broker keeps their order.
+
+        Java's has one request in flight for that, and the round trip bounds its rate. Whoever has said something of
+        order or acknowledgements, for all connectors or for this one, gets that.
+        """
+        said = {**self.config.clients("producer"), **self.config.overrides("producer", configs)}
+        return dict(_IDEMPOTENT) if _SAYS_OF_ORDER.isdisjoint(said) else {}
 
     def _consumer_configs(self, name: TaskName, configs: Mapping[str, str]) -> dict[str, str]:
         return {

@@ -12,6 +12,7 @@ from pkafka.clients.producer import Producer
 from pkafka.connect.mirror.offset_syncs import OffsetSyncStore
 from pkafka.connect.mirror.records import OffsetSync
 from pkafka.model import TopicPartition
+from pkafka.records.batch import read_header
 from pkafka.testing import Broker
 from tests.connect_fixtures import source_broker
 from tests.connect_workers import ConnectWorker, standalone
@@ -114,6 +115,18 @@ def test_batches_of_all_sizes_and_aborted_ones_are_copied_in_order(
     with Consumer({"bootstrap.servers": broker.bootstrap, "isolation.level": "read_committed"}) as consumer:
         assert consumer.end_offsets([copy])[copy] == len(wanted)  # no batch belongs to a transaction here
     _check_translations(clusters, topic, [each.offset for each in wanted])
+
+
+@pytest.mark.parametrize(("more", "idempotent"), [({}, True), ({"producer_override_acks": "all"}, False)])
+def test_batches_go_on_by_an_idempotent_producer_unless_something_is_said_of_order(
+    clusters: Clusters, broker: Broker, topic: str, more: dict[str, str], idempotent: bool
+) -> None:
+    with Producer({"bootstrap.servers": clusters.source.bootstrap}) as producer:
+        producer.send_batch(topic, [b"%d" % number for number in range(200)]).result(120)
+    clusters.mirror(broker.bootstrap, topic, **more)
+    wait_for(lambda: len(clusters.b.read(f"A.{topic}")) == 200)
+    (batch,) = batches(broker.bootstrap, f"A.{topic}")
+    assert (read_header(batch.data).producer_id >= 0) == idempotent
 
 
 def test_syncs_of_many_partitions_are_there_soon_without_more_records(
