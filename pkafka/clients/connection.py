@@ -45,8 +45,8 @@ __all__ = ["NO_FEATURES", "Address", "Connection", "ConnectionState", "Features"
 _LENGTH = struct.Struct(">i")
 _CHUNK_BYTES: Final = 65_536
 _SCRATCHES: Final[list[bytearray]] = []
-"""What answers are read into. A connection has one for as long as it reads, on whatever thread: an idle one takes no
-memory for it, and a callback that reads from another connection has another one."""
+"""Buffers that no connection uses at the moment. A connection takes one while it reads answers, and puts it back: so an
+idle connection has none. A callback that reads from another connection meanwhile takes another buffer."""
 _SCRATCHES_MAX: Final = 8
 _FRAME_BYTES_MAX: Final = 2**31 - 1
 # ApiVersions answers are small: before READY a large number is not a length.

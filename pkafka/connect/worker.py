@@ -383,8 +383,8 @@ class Worker:
     def _in_order_without_waiting(self, configs: Mapping[str, str]) -> dict[str, str]:
         """Settings of a producer of whole batches: it is idempotent, so that the broker keeps their order.
 
-        Java's has one request in flight for that, and the round trip bounds its rate. Whoever has said something of
-        order or acknowledgements, for all connectors or for this one, gets that.
+        Java's producer has one request in flight to keep it, and so waits for each answer. Where the settings of the
+        worker or of the connector have a key of :data:`_SAYS_OF_ORDER`, nothing is changed.
         """
         said = {**self.config.clients("producer"), **self.config.overrides("producer", configs)}
         return dict(_IDEMPOTENT) if _SAYS_OF_ORDER.isdisjoint(said) else {}

@@ -246,7 +246,7 @@ def test_tasks_of_a_busy_process_move_to_another_one_and_no_line_is_lost_or_doub
         for file in files:
             file.close()
         for topic in topics:
-            wait_for(lambda topic=topic: has_records(broker, topic, len(expected)), timeout_s=PATIENCE_S)  # type: ignore[misc]
+            wait_for(partial(has_records, broker, topic, len(expected)), timeout_s=PATIENCE_S)
             assert committed(broker.bootstrap, topic) == expected
             worker.rest.wait_until(f"{topic}-source", "RUNNING", "RUNNING")
         worker.rest.wait_until(busy, "RUNNING", "RUNNING", "RUNNING")

@@ -384,7 +384,8 @@ class HostedWorker:
     def take_fallen(self) -> Fallen:
         """What ended with its process, or leaves a busy one, and is to start again.
 
-        What ended with its process too often is FAILED from now on. Called by whoever starts and stops what runs.
+        A connector or task whose process has ended too often is FAILED from now on. The herder's thread calls this: no
+        other thread starts and stops tasks.
         """
         with self._lock:
             dead = [host for host in self._hosts.values() if host.is_dead]

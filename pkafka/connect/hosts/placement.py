@@ -1,10 +1,10 @@
 """Which process takes a connector or a task. Pure.
 
-Another process is made, up to as many as the worker may have, when all that there are are taken: they have tasks, or
-were busy for a while, see :mod:`~pkafka.connect.hosts.relief`. Else a task goes to the one that has the fewest. What
-ran in a process that ended is suspect for a while, since nobody can see which of its tasks was to blame: suspects are
-kept away from the others, and parted at each death, so that the one to blame is soon alone. For that there may be more
-processes for a while.
+The worker makes another process, up to its limit, when every process is taken: it has tasks, or it was busy for a while
+(see :mod:`~pkafka.connect.hosts.relief`). Else a task goes to the process with the fewest tasks. When a process ends,
+the worker cannot see which of its tasks was to blame, so all of them are suspects for a while: the worker keeps them
+away from other tasks, and parts them at each death, until the task to blame is alone. It may have more processes
+meanwhile.
 """
 
 from collections.abc import Iterable, Sequence
