@@ -4,6 +4,7 @@ kazoo is imported when it is first used. It has no annotations: what it hands ov
 """
 
 import contextlib
+import functools
 import logging
 import math
 import select
@@ -40,6 +41,8 @@ Untyped: TypeAlias = Any
 
 _UNSEEN: Final = logging.NullHandler()
 _CLOSE_TIMEOUT_S: Final = 10.0
+_GREETINGS_IN_SESSION: Final = 4
+"""How often a client can offer its session to servers that do not answer before the session is over."""
 logger = logging.getLogger("pkafka.coordination.zookeeper")  # the name that operators know
 
 
@@ -55,15 +58,53 @@ def new_client(
     # What happens to the connection is told by states and errors. Where a program has set up logging it gets kazoo's
     # lines too; otherwise they are not for standard error, where Python would put them.
     logging.getLogger("kazoo").addHandler(_UNSEEN)
-    return KazooClient(
+    client = KazooClient(
         hosts=hosts,
         handler=new_handler(tls),
         timeout=timeout_s,
         client_id=resume,
-        sasl_options=None if login is None else login.sasl_options(),
         # For ever: only the server may say that the session is over, however long an election there takes.
         connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
     )
+    connect_by(connection_class(), client, login)
+    return client
+
+
+def connect_by(connection: Untyped, client: "KazooClient", login: ZooKeeperLogin | None) -> None:
+    """Have a client that was not started yet connect by a class derived from kazoo's."""
+    client._connection = connection(
+        client,
+        client._conn_retry.copy(),
+        logger=client.logger,
+        sasl_options=None if login is None else login.sasl_options(),
+    )
+
+
+@functools.cache
+def connection_class() -> Untyped:
+    """kazoo's connection, which gives a server that is silent up before the session is over.
+
+    A server that is just starting may take a connection and neither answer nor close it (ZooKeeper 3.8: an exception on
+    its thread for connections while its database is not there yet). kazoo, as Java's client, waits for as long as the
+    session lasts where there is one server.
+    """
+    from kazoo.protocol.connection import ConnectionHandler
+
+    class Connection(ConnectionHandler):  # type: ignore[misc]
+        _session_s = math.inf
+        """How long the session lasts by the server's word; until the first one it is what was asked for."""
+
+        def _connect(self, host: str, hostip: str, port: int) -> Untyped:
+            found = super()._connect(host, hostip, port)
+            read_timeout_ms, _ = found
+            self._session_s = read_timeout_ms * 1.5 / 1000  # of which kazoo gives two thirds
+            return found
+
+        def _invoke(self, timeout: float, request: Untyped, xid: int | None = None) -> Untyped:
+            session_s = min(self.client._session_timeout / 1000, self._session_s)
+            return super()._invoke(min(timeout, session_s / _GREETINGS_IN_SESSION), request, xid)
+
+    return Connection
 
 
 def new_handler(tls: "TlsConnections | None") -> Untyped:

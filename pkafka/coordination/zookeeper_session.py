@@ -29,7 +29,7 @@ from pkafka.coordination.administration import (
     WatcherType,
 )
 from pkafka.coordination.connect_string import split_connect
-from pkafka.coordination.kazoo_client import TlsConnections, new_handler
+from pkafka.coordination.kazoo_client import TlsConnections, connect_by, connection_class, new_handler
 from pkafka.coordination.store import ANY_VERSION, ConnectionLossError, Stat, StoreAccessError, check_path
 from pkafka.coordination.zookeeper_access import REFUSED_LOGIN, ZooKeeperLogin
 
@@ -532,12 +532,12 @@ def _client(
     on_refused: Callable[[], bool],
 ) -> "KazooClient":
     from kazoo.client import KazooClient
-    from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
+    from kazoo.protocol.connection import STOP_CONNECTING
     from kazoo.protocol.serialization import Watch
     from kazoo.retry import ForceRetryError
 
-    class Connection(ConnectionHandler):  # type: ignore[misc]
-        """kazoo's, which would try for ever to connect, and knows no watch that stays."""
+    class Connection(connection_class()):  # type: ignore[misc]
+        """The other clients', which would try for ever to connect, and knows no watch that stays."""
 
         def _connect_loop(self, retry: Untyped) -> Untyped:
             try:
@@ -559,10 +559,5 @@ def _client(
         connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
         handler=new_handler(tls),
     )
-    client._connection = Connection(
-        client,
-        client._conn_retry.copy(),
-        logger=client.logger,
-        sasl_options=None if login is None else login.sasl_options(),
-    )
+    connect_by(Connection, client, login)
     return client

@@ -167,6 +167,29 @@ def test_writes_in_flight_at_a_cut_are_reported_one_by_one(zookeeper: ZooKeeper,
         assert store.create("/after", b"") == "/after"
 
 
+def test_a_server_that_takes_a_connection_and_is_silent_does_not_cost_the_session(
+    zookeeper: ZooKeeper,
+) -> None:
+    """As ZooKeeper is to whoever comes at the moment of its start in which its database is not there yet."""
+    with ZooKeeperStore(zookeeper.connect, 6_000) as store, socket.create_server(("127.0.0.1", 0)) as silent:
+        states, session = states_of(store), session_of(store)
+        handler = store._client.handler
+        connect = handler.create_connection
+
+        def connect_to_silence(*, address: tuple[str, int], **others: object) -> socket.socket:
+            handler.create_connection = connect
+            connected: socket.socket = connect(address=silent.getsockname(), **others)
+            return connected
+
+        handler.create_connection = connect_to_silence
+        cut_connection(store)
+        assert states.get(timeout=WAIT_S) is SessionState.SUSPENDED
+        assert states.get(timeout=WAIT_S) is SessionState.CONNECTED
+        assert handler.create_connection == connect, "it was asked"
+        assert store.exists("/zookeeper") is not None
+        assert session_of(store) == session
+
+
 def test_an_expired_session_ends_the_store(zookeeper: ZooKeeper, root: ZooKeeperStore, chroot: str) -> None:
     store = ZooKeeperStore(zookeeper.connect + chroot, 10_000)
     states = states_of(store)
