@@ -38,6 +38,8 @@ class Outcomes:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
+        self.new: Callable[[], Outcome] = partial(Outcome, loop=loop)
+        """Makes one that waits for nothing yet."""
         self._waiting: dict[ProducerBatch, list[Outcome]] = {}
         self.latest: ProducerBatch | None = None
         """One of those: the next record is likely to be in it, too."""
@@ -55,7 +57,7 @@ class Outcomes:
             failed: RecordOutcome = self.loop.create_future()
             _fail(failed, error)
             return failed
-        future = Outcome(loop=self.loop)
+        future = self.new()
         future.batch, future.index = sent.batch, sent.index
         future.timestamp_ms, future.key_size, future.value_size = (
             sent.timestamp_ms,

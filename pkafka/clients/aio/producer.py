@@ -8,8 +8,8 @@ from threading import get_ident
 from typing import Any, Final, Self, TypeVar
 
 from pkafka.clients.aio.call_thread import CallThread
-from pkafka.clients.aio.outcomes import BatchOutcome, Outcome, Outcomes, RecordOutcome
-from pkafka.clients.cluster import PartitionView
+from pkafka.clients.aio.outcomes import BatchOutcome, Outcomes, RecordOutcome
+from pkafka.clients.cluster import Cluster, PartitionView
 from pkafka.clients.config import ProducerConfig
 from pkafka.clients.errors import (
     BufferExhaustedError,
@@ -19,6 +19,7 @@ from pkafka.clients.errors import (
 )
 from pkafka.clients.metrics import Metric, MetricName
 from pkafka.clients.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from pkafka.clients.producer.accumulator import Accumulator
 from pkafka.clients.producer.futures import BatchFuture, FailedFuture, RecordFuture, RecordMetadata
 from pkafka.clients.producer.producer import Producer
 from pkafka.clock import Clock
@@ -51,6 +52,8 @@ class AsyncProducer:
         self.config = config if isinstance(config, ProducerConfig) else ProducerConfig.from_properties(config)
         self._clock = clock
         self._running: _Running | None = None
+        self._open: _Running | None = None
+        """The same, until it is to stop."""
         self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -62,13 +65,14 @@ class AsyncProducer:
         """
         if self._running is not None:
             raise IllegalStateError("this producer was started before")
-        self._running = _Running(self.config, self._clock, asyncio.get_running_loop())
+        self._running = self._open = _Running(self.config, self._clock, asyncio.get_running_loop())
 
     async def stop(self, timeout_s: float | None = None) -> None:
         """Send what is left, wait for the outcomes, and end; after ``timeout_s`` fail what is left."""
         if self._running is None:
             return
         if self._stopping is None:
+            self._open = None
             self._stopping = asyncio.get_running_loop().create_task(self._running.close(timeout_s))
         await asyncio.shield(self._stopping)
 
@@ -90,17 +94,40 @@ class AsyncProducer:
         Returns:
             A future of the outcome, which raises what went wrong.
         """
-        running = self._live()
+        running = self._open
+        if running is None:
+            running = self._live()
+        # The short way of Producer.send(), with another kind of future. A run may be another thread's: that one is done
+        # with it, since nothing waits.
+        run = running.accumulator.run
         if (
-            key is None
+            topic is run.topic
+            and key is None
             and partition is None
             and timestamp_ms is None
             and type(value) is bytes
             and not headers
             and not running.waiting
+            and (room := run.room - len(value)) >= 0
+            and run.begin_s <= running.now_s() < run.end_s
+            and run.keys is None
+            and run.generation == running.cluster.generation
         ):
-            outcome = running.core.join(topic, value, running.outcomes)
-            if outcome is not None:
+            run.room = room - run.overhead
+            outcomes, values = running.outcomes, run.values
+            outcome = outcomes.new()
+            assert run.batch is not None
+            outcome.batch = batch = run.batch
+            outcome.index = run.first + len(values)
+            outcome.timestamp_ms = run.stamp_ms
+            outcome.key_size = -1
+            outcome.value_size = len(value)
+            values.append(value)
+            if run.is_open or run.has(outcome):
+                if batch is outcomes.latest:
+                    outcomes.of_latest.append(outcome)
+                else:
+                    outcomes.wait_for(outcome)
                 return outcome
         if running.can_send(topic, value, key, partition, headers):
             sent = running.core.send(
@@ -257,6 +284,10 @@ class AsyncProducer:
 class _Core(Producer):
     """What stands behind the front end needs to know of the producer."""
 
+    def seen_by_each_send(self) -> tuple[Accumulator, Cluster, Callable[[], float]]:
+        """Where the run of records is, the metadata, and the time in seconds since the epoch."""
+        return self._accumulator, self._cluster, self._now_s
+
     def wake_once_a_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wake the sender thread for what the loop's thread sends when its turn is over: all of that goes together.
 
@@ -280,39 +311,6 @@ class _Core(Producer):
                 loop.call_soon(wake_now)
 
         self._accumulator.wake_sender = wake_later
-
-    def join(self, topic: str, value: bytes, outcomes: Outcomes) -> RecordOutcome | None:
-        """Send a record that joins the run of the one before, which never waits; None where there is no such run.
-
-        As the short way in ``Producer.send()``, but for the kind of future.
-        """
-        run = self._accumulator.run
-        if (
-            topic is not run.topic
-            or (room := run.room - len(value)) < 0
-            or not run.begin_s <= self._now_s() < run.end_s
-            or run.owner != get_ident()
-            or run.keys is not None
-            or not run.is_open
-            or run.generation != self._cluster.generation
-        ):
-            return None
-        run.room = room - run.overhead
-        outcome = Outcome(loop=outcomes.loop)
-        assert run.batch is not None
-        outcome.batch = batch = run.batch
-        outcome.index = run.first + len(run.values)
-        outcome.timestamp_ms = run.stamp_ms
-        outcome.key_size = -1
-        outcome.value_size = len(value)
-        run.values.append(value)
-        if not run.is_open and not run.has(outcome):
-            return None
-        if batch is outcomes.latest:
-            outcomes.of_latest.append(outcome)
-        else:
-            outcomes.wait_for(outcome)
-        return outcome
 
     def would_wait(self, topic: str, size_bytes: int | None, partition: int | None) -> bool:
         """Whether a send could have to wait, for metadata or for memory.
@@ -356,6 +354,7 @@ class _Running:
     def __init__(self, config: ProducerConfig, clock: Clock | None, loop: asyncio.AbstractEventLoop) -> None:
         self.core = _Core(config, clock=clock)
         self.core.wake_once_a_turn(loop)
+        self.accumulator, self.cluster, self.now_s = self.core.seen_by_each_send()
         self.outcomes = Outcomes(loop)
         name = self.core.config.client_id
         self._sends = CallThread(loop, f"{name}-sends")

@@ -10,7 +10,7 @@ import pytest
 
 from pkafka.clients.aio import AsyncProducer
 from pkafka.clients.errors import BufferExhaustedError, ClientTimeoutError, ClosedError, IllegalStateError
-from pkafka.clients.producer import ProducerFencedError, TransactionAbortedError
+from pkafka.clients.producer import Producer, ProducerFencedError, TransactionAbortedError
 from pkafka.clients.serialization import SerializationError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.protocol.api import ApiKey
@@ -120,16 +120,41 @@ def test_an_outcome_that_is_kept_keeps_nothing_but_the_place_of_its_record() -> 
     run(main)
 
 
+def stop_clock(producer: AsyncProducer) -> Producer:
+    """So that no run ends by chance. Returns what is behind the producer."""
+    running = producer._running
+    assert running is not None
+    now_ms = running.core._clock.now_ms()
+    running.core._clock.now_ms = lambda: now_ms  # type: ignore[method-assign] # of this producer alone
+    running.now_s = running.core._now_s = lambda: now_ms / 1_000
+    return running.core
+
+
+def test_a_record_joins_the_run_that_the_thread_of_an_earlier_send_began() -> None:
+    async def main() -> None:
+        async with running(linger_ms=60_000, delivery_timeout_ms=100_000) as (logs, producer):
+            core = stop_clock(producer)
+            # All three wait for metadata, on a thread of the producer's.
+            outcomes = await asyncio.gather(*[producer.send("t", b"%d" % number) for number in range(3)])
+            run_ = core._accumulator.run
+            assert run_.is_open
+            assert run_.owner != threading.get_ident()
+            before = list(run_.values)
+            outcomes += [await producer.send("t", b"%d" % number) for number in range(3, 6)]
+            assert run_.values == [*before, b"3", b"4", b"5"]
+            await producer.flush()
+            assert logs.values() == [b"%d" % number for number in range(6)]
+            assert [(await each).offset for each in outcomes] == list(range(6))
+
+    run(main)
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_a_record_that_comes_while_its_run_ends_is_sent_once(before: bool) -> None:
     async def main() -> None:
         async with running(linger_ms=60_000, delivery_timeout_ms=100_000) as (logs, producer):
             outcomes = [await producer.send("t", b"0")]
-            assert producer._running is not None
-            core = producer._running.core
-            now_ms = core._clock.now_ms()
-            core._clock.now_ms = lambda: now_ms  # type: ignore[method-assign] # so that the run does not end by chance
-            core._now_s = lambda: now_ms / 1_000
+            core = stop_clock(producer)
             outcomes += [await producer.send("t", b"%d" % number) for number in range(1, 5)]
             run_ = core._accumulator.run
             assert run_.is_open
