@@ -153,21 +153,25 @@ def _median_s(command: list[str]) -> float:
 
 
 def _client_scenario(
-    name: str, words: str, run: Callable[[Target, Settings, int], dict[str, float]], record_bytes: int
+    name: str,
+    words: str,
+    run: Callable[[Target, Settings, int], dict[str, float]],
+    record_bytes: int,
+    bar: float | None = None,
 ) -> Scenario:
     return Scenario(
         name=name,
         about=f"produce {record_bytes} B records with {words}, acks=all, no codec, 1 partition",
-        figures=(Figure("throughput", "MB/s", more_is_better=True),),
+        figures=(Figure("throughput", "MB/s", more_is_better=True, bar=bar),),
         measure=lambda target, settings: run(target, settings, record_bytes),
     )
 
 
 SCENARIOS = (
     _client_scenario("confluent_1k", "confluent-kafka (linger 5 ms)", _confluent, 1000),
-    _client_scenario("confluent_100b", "confluent-kafka (linger 5 ms)", _confluent, 100),
+    _client_scenario("confluent_100b", "confluent-kafka (linger 5 ms)", _confluent, 100, bar=1.5),
     _client_scenario("java_perf_1k", "Kafka's producer-perf tool", _java_perf, 1000),
-    _client_scenario("java_perf_100b", "Kafka's producer-perf tool", _java_perf, 100),
+    _client_scenario("java_perf_100b", "Kafka's producer-perf tool", _java_perf, 100, bar=1.3),
     Scenario(
         name="tool_start",
         about="pk-topics --list against java ... TopicCommand --list, median of five",

@@ -43,7 +43,7 @@ def _scenario(record_bytes: int, partitions: int, connections: int) -> Scenario:
             f"{partitions} partition(s), {connections} connection(s)"
         ),
         figures=(
-            Figure("throughput", "MB/s", more_is_better=True, bar=1.0),
+            Figure("throughput", "MB/s", more_is_better=True, bar=1.05 if connections > 1 else 1.0),
             Figure("records", "million/s", more_is_better=True),
             Figure("server CPU", "s/GB", more_is_better=False),
             Figure("consumer CPU", "s/GB", more_is_better=False),

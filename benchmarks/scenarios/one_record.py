@@ -29,4 +29,4 @@ def _scenario(depth: int, connections: int, bar: float | None) -> Scenario:
     )
 
 
-SCENARIOS = (_scenario(1, 1, None), _scenario(16, 1, 2.0), _scenario(1, 16, None), _scenario(16, 16, 2.0))
+SCENARIOS = (_scenario(1, 1, None), _scenario(16, 1, 2.0), _scenario(1, 16, 1.3), _scenario(16, 16, 2.2))
