@@ -7,6 +7,7 @@ the usual libraries write unless told otherwise. In messages of magic 0 the head
 frame's magic too, a bug of the first clients that became part of that format (KIP-57).
 """
 
+from functools import lru_cache
 from struct import Struct, error
 from typing import Final
 
@@ -48,7 +49,7 @@ def compress(data: memoryview, level: int | None, *, broken_checksum: bool = Fal
     """
     descriptor = bytes((_FLAG_VERSION | _FLAG_INDEPENDENT, _BLOCK_64_KIB << 4))
     frame_magic = _WORD.pack(_MAGIC)
-    checksum = xxh32(frame_magic + descriptor if broken_checksum else descriptor) >> 8 & 0xFF
+    checksum = _header_checksum(frame_magic + descriptor if broken_checksum else descriptor)
     parts = [frame_magic, descriptor, bytes((checksum,))]
     block_bytes = 1 << 2 * _BLOCK_64_KIB + 8
     for start in range(0, len(data), block_bytes):
@@ -143,12 +144,18 @@ def _read_header(data: memoryview, broken_checksum: bool) -> tuple[int, int, int
     if descriptor >> 4 < _BLOCK_64_KIB:
         raise corrupt(f"unknown lz4 block size {descriptor >> 4}")
     end = _HEADER.size + (8 if flags & _FLAG_CONTENT_SIZE else 0)
-    accepted = {xxh32(data[4:end]) >> 8 & 0xFF}
-    if broken_checksum:
-        accepted.add(xxh32(data[:end]) >> 8 & 0xFF)
-    if data[end] not in accepted:
+    checksum = data[end]
+    if checksum != _header_checksum(bytes(data[_WORD.size : end])) and not (
+        broken_checksum and checksum == _header_checksum(bytes(data[:end]))
+    ):
         raise corrupt("the lz4 frame header does not match its checksum")
     return flags, 1 << 2 * (descriptor >> 4) + 8, end + 1
+
+
+@lru_cache(maxsize=64)
+def _header_checksum(covered: bytes) -> int:
+    """Kept, as a producer's headers are all the same, and reckoning it takes longer than all else about a header."""
+    return xxh32(covered) >> 8 & 0xFF
 
 
 def xxh32(data: bytes | memoryview) -> int:
