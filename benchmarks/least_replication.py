@@ -14,7 +14,6 @@ import select
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -22,7 +21,7 @@ from typing import Final
 _FOLLOWERS: Final = 2
 _FILE_BYTES_MAX: Final = 300_000_000
 """Then the file is written from its start again."""
-_READY_S: Final = 30
+_END_S: Final = 30
 
 
 @contextlib.contextmanager
@@ -33,7 +32,7 @@ def running_leader(frame_bytes: int, answer_bytes: int, directory: Path) -> Iter
     try:
         assert leader.stdout is not None
         yield "127.0.0.1", int(leader.stdout.readline())
-        leader.wait(_READY_S)  # the client has gone
+        leader.wait(_END_S)  # the client has gone
     finally:
         leader.kill()
         leader.wait()
@@ -45,11 +44,11 @@ class _File:
     """Frames one behind the other."""
 
     def __init__(self, directory: str) -> None:
-        self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 - as long as the process
+        self._descriptor = os.open(directory, os.O_TMPFILE | os.O_WRONLY)  # for as long as the process lives
         self._position = 0
 
     def append(self, frame: bytes) -> None:
-        os.pwrite(self._file.fileno(), frame, self._position)
+        os.pwrite(self._descriptor, frame, self._position)
         self._position = (self._position + len(frame)) % _FILE_BYTES_MAX
 
 

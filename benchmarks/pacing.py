@@ -19,7 +19,8 @@ from benchmarks.least_replication import running_leader
 from benchmarks.producing import Load, Loaded, new_topic
 
 _NO_TOPIC: Final = "load-0123456789abcdef"
-"""For frames that nobody decodes, as long as those of :func:`benchmarks.producing.new_topic`."""
+"""A topic's name for the frames of :func:`replicate_at`, where no process decodes them. It is as long as the names that
+:func:`benchmarks.producing.new_topic` makes, so that the frames have the size of those for brokers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,6 @@ class AsyncProducer:
         self.config = config if isinstance(config, ProducerConfig) else ProducerConfig.from_properties(config)
         self._clock = clock
         self._running: _Running | None = None
-        self._open: _Running | None = None
-        """The same, until it is to stop."""
         self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -65,14 +63,13 @@ class AsyncProducer:
         """
         if self._running is not None:
             raise IllegalStateError("this producer was started before")
-        self._running = self._open = _Running(self.config, self._clock, asyncio.get_running_loop())
+        self._running = _Running(self.config, self._clock, asyncio.get_running_loop())
 
     async def stop(self, timeout_s: float | None = None) -> None:
         """Send what is left, wait for the outcomes, and end; after ``timeout_s`` fail what is left."""
         if self._running is None:
             return
         if self._stopping is None:
-            self._open = None
             self._stopping = asyncio.get_running_loop().create_task(self._running.close(timeout_s))
         await asyncio.shield(self._stopping)
 
@@ -94,9 +91,9 @@ class AsyncProducer:
         Returns:
             A future of the outcome, which raises what went wrong.
         """
-        running = self._open
-        if running is None:
-            running = self._live()
+        running = self._running
+        if running is None or self._stopping is not None:
+            running = self._live()  # says what is wrong
         # The short way of Producer.send(), with another kind of future. A run may be another thread's: that one is done
         # with it, since nothing waits.
         run = running.accumulator.run

@@ -170,7 +170,7 @@ def test_writes_in_flight_at_a_cut_are_reported_one_by_one(zookeeper: ZooKeeper,
 def test_a_server_that_takes_a_connection_and_is_silent_does_not_cost_the_session(
     zookeeper: ZooKeeper,
 ) -> None:
-    """As ZooKeeper is to whoever comes at the moment of its start in which its database is not there yet."""
+    """ZooKeeper 3.8 does that to a client that connects while ZooKeeper starts and has not loaded its database."""
     with ZooKeeperStore(zookeeper.connect, 6_000) as store, socket.create_server(("127.0.0.1", 0)) as silent:
         states, session = states_of(store), session_of(store)
         handler = store._client.handler
