@@ -51,6 +51,9 @@ class Network:
         self._closed = False
         self.features = NO_FEATURES
         """Of the cluster, as the broker that knows the latest change said when it was connected to."""
+        self.may_connect = True
+        """Whether :meth:`is_ready` may begin to connect: to find the addresses of a name can take long."""
+        self._wished_to_connect = False
         self._metrics: NetworkMetrics | None = None
         self.before_poll: Callable[[], int] | None = None
         """Called before every wait, by the thread that waits.
@@ -116,7 +119,7 @@ class Network:
         if self.before_poll is not None:
             timeout_ms = min(timeout_ms, self.before_poll())
         begun_ns = time.perf_counter_ns()
-        events = self._selector.select(max(0, self._wait_ms(timeout_ms)) / 1000)
+        events = self._selector.select(max(0, self.wait_ms(timeout_ms)) / 1000)
         waited_ns = time.perf_counter_ns()
         for key, mask in events:
             connection = key.data
@@ -180,6 +183,9 @@ class Network:
         if connection is None:
             if self._closed or self.backoff_ms(address):
                 return False
+            if not self.may_connect:
+                self._wished_to_connect = True
+                return False
             try:
                 connection = self._connect(address)
             except ConnectError:
@@ -187,6 +193,35 @@ class Network:
                 return False
             self._watch(connection)
         return connection.state is ConnectionState.READY and not self.throttle_ms(address)
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether there are connections, and requests go out on all of them at once."""
+        ready = ConnectionState.READY
+        return bool(self._connections) and all(
+            each.state is ready and not each.is_held for each in self._connections.values()
+        )
+
+    def take_wish_to_connect(self) -> bool:
+        """Whether :meth:`is_ready` would have connected since this was called last."""
+        wished, self._wished_to_connect = self._wished_to_connect, False
+        return wished
+
+    def wait_ms(self, timeout_ms: int) -> int:
+        """How long of ``timeout_ms`` there is nothing to do here if nothing comes; 0 or less where something is due."""
+        now_ms = self._clock.monotonic_ms()
+        wait_ms = min(timeout_ms, _POLL_MS_MAX)
+        for connection in self._connections.values():
+            deadline_ms = connection.deadline_ms
+            if deadline_ms is not None:
+                wait_ms = min(wait_ms, deadline_ms - now_ms)
+        for until_ms in self._throttled.values():
+            wait_ms = min(wait_ms, until_ms - now_ms)
+        return wait_ms
+
+    def fileno(self) -> int:
+        """A descriptor that can be read when :meth:`poll` would find something."""
+        return self._selector.fileno()
 
     def backoff_ms(self, address: Address) -> int:
         """How long to wait before connecting to this broker again."""
@@ -315,17 +350,6 @@ class Network:
         if stale is not None:
             self._selector.unregister(descriptor)
             self._registered.pop(stale.data, None)
-
-    def _wait_ms(self, timeout_ms: int) -> int:
-        now_ms = self._clock.monotonic_ms()
-        wait_ms = min(timeout_ms, _POLL_MS_MAX)
-        for connection in self._connections.values():
-            deadline_ms = connection.deadline_ms
-            if deadline_ms is not None:
-                wait_ms = min(wait_ms, deadline_ms - now_ms)
-        for until_ms in self._throttled.values():
-            wait_ms = min(wait_ms, until_ms - now_ms)
-        return wait_ms
 
     def _throttle(self, address: Address, throttle_ms: int) -> None:
         until_ms = self._clock.monotonic_ms() + throttle_ms

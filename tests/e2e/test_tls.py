@@ -1,5 +1,6 @@
 """A broker with TLS at a listener: every client gets in that should, and what travels is what was sent."""
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import confluent_kafka
 import pytest
 
+from pkafka.clients.aio import AsyncProducer
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
 from pkafka.model import TopicPartition
@@ -78,6 +80,22 @@ def test_records_arrive_as_they_were_sent(secured: Secured) -> None:
         while len(found) < len(values):
             found += [record.value for record in consumer.poll(5_000)]
     assert found == values
+
+
+def test_a_producer_of_coroutines_sends_over_tls(secured: Secured) -> None:
+    """Its loop takes answers in, of which OpenSSL may have more than the socket shows."""
+    topic = new_topic_name()
+    values = [os.urandom(size) for size in (1, 100, 20_000)] * 200
+
+    async def main() -> None:
+        async with AsyncProducer(secured.keys()) as producer:
+            await producer.send_and_wait(topic, b"first", partition=0)
+            outcomes = [await producer.send(topic, value, partition=0) for value in values]
+            found = await asyncio.gather(*outcomes)
+            assert [each.offset for each in found] == list(range(1, len(values) + 1))
+            assert (await producer.send_and_wait(topic, b"last", partition=0)).offset == len(values) + 1
+
+    asyncio.run(main())
 
 
 def test_librdkafka_produces_and_consumes(secured: Secured) -> None:

@@ -38,6 +38,7 @@ class Outcomes:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
+        self._thread = threading.get_ident()
         self.new: Callable[[], Outcome] = partial(Outcome, loop=loop)
         """Makes one that waits for nothing yet."""
         self._waiting: dict[ProducerBatch, list[Outcome]] = {}
@@ -78,7 +79,7 @@ class Outcomes:
         for batch in list(self._waiting):
             if batch.finished or batch.halves is not None:
                 self._settle_records(batch)
-        self._work()
+        self.work()
 
     def wait_for(self, future: Outcome) -> None:
         """Settle an outcome when the batch of its record is finished."""
@@ -124,12 +125,16 @@ class Outcomes:
             self._known.append(work)
             if len(self._known) > 1:
                 return  # the loop was woken, and has not come yet
+        if threading.get_ident() == self._thread:
+            self.loop.call_soon(self.work)
+            return
         try:
-            self.loop.call_soon_threadsafe(self._work)
+            self.loop.call_soon_threadsafe(self.work)
         except RuntimeError:
             return  # the loop is closed: nobody waits any more
 
-    def _work(self) -> None:
+    def work(self) -> None:
+        """Settle what the sender has told of."""
         with self._lock:
             known, self._known = self._known, []
         for work in known:

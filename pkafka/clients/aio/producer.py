@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from threading import get_ident
 from typing import Any, Final, Self, TypeVar
 
+from pkafka.clients.aio.borrowed_sender import BorrowedSender
 from pkafka.clients.aio.call_thread import CallThread
 from pkafka.clients.aio.outcomes import BatchOutcome, Outcomes, RecordOutcome
 from pkafka.clients.cluster import Cluster, PartitionView
@@ -285,29 +285,23 @@ class _Core(Producer):
         """Where the run of records is, the metadata, and the time in seconds since the epoch."""
         return self._accumulator, self._cluster, self._now_s
 
-    def wake_once_a_turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wake the sender thread for what the loop's thread sends when its turn is over: all of that goes together.
+    def lend_sender(self, loop: asyncio.AbstractEventLoop, told: Callable[[], None]) -> BorrowedSender:
+        """Have the sender's turns on the loop, if they never take long with this configuration.
 
         Args:
             loop: this is called on its thread.
+            told: called on it after each of them.
         """
-        wake, owner = self._accumulator.wake_sender, get_ident()
-        is_due = False
-
-        def wake_now() -> None:
-            nonlocal is_due
-            is_due = False
-            wake()
-
-        def wake_later() -> None:
-            nonlocal is_due
-            if get_ident() != owner:
-                wake()
-            elif not is_due:
-                is_due = True
-                loop.call_soon(wake_now)
-
-        self._accumulator.wake_sender = wake_later
+        security = self._cluster.network.security
+        lends = (
+            self._transactions is None
+            and not self._interceptors.is_needed
+            and self.config.compression_type == "none"
+            and (security is None or not security.logs_in)
+        )
+        borrowed = BorrowedSender(self._sender, self._clock, loop, told, lends=lends)
+        self._accumulator.wake_sender = borrowed.wake
+        return borrowed
 
     def would_wait(self, topic: str, size_bytes: int | None, partition: int | None) -> bool:
         """Whether a send could have to wait, for metadata or for memory.
@@ -350,9 +344,9 @@ class _Running:
 
     def __init__(self, config: ProducerConfig, clock: Clock | None, loop: asyncio.AbstractEventLoop) -> None:
         self.core = _Core(config, clock=clock)
-        self.core.wake_once_a_turn(loop)
         self.accumulator, self.cluster, self.now_s = self.core.seen_by_each_send()
         self.outcomes = Outcomes(loop)
+        self.sender = self.core.lend_sender(loop, self.outcomes.work)
         name = self.core.config.client_id
         self._sends = CallThread(loop, f"{name}-sends")
         self._calls = CallThread(loop, f"{name}-calls")

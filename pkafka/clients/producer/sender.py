@@ -7,7 +7,7 @@ settled in ``outcomes.py``; what transactions ask for in between is in ``transac
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -79,6 +79,8 @@ class Sender:
         self._sleeping = True
         self._abandon = False
         self._finish_wanted = False
+        self.borrower: Callable[[], None] | None = None
+        """Called once by the thread, between its turns, when another thread may have them; returns when it may not."""
         self.thread = threading.Thread(
             target=self._run, name=f"kafka-producer-network-thread | {config.client_id}", daemon=True
         )
@@ -141,6 +143,9 @@ class Sender:
         try:
             while not self._is_finished():
                 self._turn()
+                if self.borrower is not None and self._may_be_lent():
+                    borrower, self.borrower = self.borrower, None
+                    borrower()
         except BaseException:
             _log.exception("the producer's thread ends by an error")
             raise
@@ -162,6 +167,51 @@ class Sender:
         return self.transactions.is_over(self._clock.monotonic_ms(), has_unsettled=has_unsettled)
 
     def _turn(self) -> None:
+        wait_ms = self._do_what_is_due()
+        self._sleeping = True
+        # What was appended behind the drain's back has set the flag, and finds the thread awake.
+        self._poll(0 if self._wanted else wait_ms)
+        self._sleeping = False
+
+    def step(self, *, polls: bool) -> int | None:
+        """A turn on the thread that has borrowed them: it never waits, not for the addresses of a name either.
+
+        Args:
+            polls: whether something may have come over the connections, or their time may be over.
+
+        Returns:
+            In how many milliseconds to call again; None where the sender's own thread has to go on.
+        """
+        self._sleeping = False
+        if polls:
+            self._poll(0)
+        if not self._may_be_lent():
+            return None
+        network = self._cluster.network
+        network.may_connect = False
+        try:
+            wait_ms = self._do_what_is_due()
+        finally:
+            network.may_connect = True
+        if network.take_wish_to_connect():
+            return None
+        self._sleeping = True
+        return 0 if self._wanted else max(0, network.wait_ms(wait_ms))
+
+    def fileno(self) -> int:
+        """A descriptor that can be read when a step that polls is due."""
+        return self._cluster.network.fileno()
+
+    def _may_be_lent(self) -> bool:
+        is_ending = self._abandon or self._finish_wanted or self.accumulator.closed
+        return not is_ending and self._cluster.network.is_calm
+
+    def _do_what_is_due(self) -> int:
+        """Everything but waiting.
+
+        Returns:
+            How many milliseconds to wait for something to happen.
+        """
         self._wanted = False
         if self._finish_wanted and not self.accumulator.closed:
             self.accumulator.close()
@@ -172,13 +222,12 @@ class Sender:
         elif self._producer_id is None or self._producer_id.is_there(now_ms):
             wait_ms = min(wait_ms, self._drain(now_ms))
         if self._outcomes.tell() and (self.accumulator.closed or self.transactions is not None):
-            return  # which may have waited for nothing else
-        wait_ms = min(wait_ms, self._cluster.keep_fresh(self._watched_topics(), allow_auto_create=True))
-        self._sleeping = True
-        # What was appended behind the drain's back has set the flag, and finds the thread awake.
+            return 0  # which may have waited for nothing else
+        return max(0, min(wait_ms, self._cluster.keep_fresh(self._watched_topics(), allow_auto_create=True)))
+
+    def _poll(self, wait_ms: int) -> None:
         generation, trouble = self._cluster.generation, self._cluster.last_refresh_error
-        self._cluster.network.poll(0 if self._wanted else max(0, wait_ms))
-        self._sleeping = False
+        self._cluster.network.poll(wait_ms)
         if self._cluster.generation != generation or self._cluster.last_refresh_error is not trouble:
             self._forget_idle_topics()
             with self.accumulator.lock:

@@ -79,32 +79,6 @@ def test_one_wake_up_settles_what_is_known_by_then(monkeypatch: pytest.MonkeyPat
     run(main)
 
 
-def test_what_one_turn_of_the_loop_sends_wakes_the_sender_once() -> None:
-    async def main() -> None:
-        async with running(batch_size=1_000) as (logs, producer):
-            await producer.send_and_wait("t", b"x")
-            assert producer._running is not None
-            core = producer._running.core
-            woken: list[str] = []
-
-            def counted() -> None:
-                woken.append(threading.current_thread().name)
-                core._sender.wake()
-
-            core._accumulator.wake_sender = counted
-            core.wake_once_a_turn(asyncio.get_running_loop())
-            outcomes = [await producer.send("t", b"x" * 100) for _ in range(500)]
-            assert woken == []
-            await asyncio.gather(*outcomes)
-            assert len(woken) == 1
-            core.send("t", b"x")  # as any thread may: the loop's own thread, in the next turn
-            await asyncio.to_thread(core.send, "t", b"y")
-            await until(lambda: logs.count() == 503)
-            assert len(woken) <= 3
-
-    run(main)
-
-
 def test_an_outcome_that_is_kept_keeps_nothing_but_the_place_of_its_record() -> None:
     async def main() -> None:
         async with running() as (_, producer):
