@@ -1,4 +1,4 @@
-"""Outcomes of sends on their way from the sender thread to the event loop: one wake-up for many."""
+"""Outcomes of sends on their way from the sender to the event loop: one wake-up for many."""
 
 import asyncio
 import threading
@@ -29,8 +29,9 @@ class Outcome(RecordOutcome, Placed):
 class Outcomes:
     """The outcomes to come of one producer, as futures of a loop.
 
-    The sender thread says once for each batch that it is finished; what became of its records is worked out on the
-    loop. An error of a send that nobody awaits is not reported by the loop: the producer has counted it.
+    The sender says once for each batch that it is finished, on whichever thread it works; what became of its records
+    is worked out on the loop. An error of a send that nobody awaits is not reported by the loop: the producer has
+    counted it.
 
     Args:
         loop: all methods are called on its thread.
@@ -75,7 +76,7 @@ class Outcomes:
         return future
 
     def settle(self) -> None:
-        """Settle all that is finished, without waiting for the word of the sender thread."""
+        """Settle all that is finished, without waiting for the word of the sender."""
         for batch in list(self._waiting):
             if batch.finished or batch.halves is not None:
                 self._settle_records(batch)

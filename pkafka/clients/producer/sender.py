@@ -41,7 +41,7 @@ class Sender:
     """The I/O thread of one producer.
 
     Args:
-        cluster: polled by this thread alone once it has started.
+        cluster: polled by this thread alone once it has started, and by the one that borrows its turns (:meth:`step`).
         topics: those that are produced to.
     """
 
