@@ -474,14 +474,18 @@ class BrokerConfig:
         return LogConfig.from_topic_configs(self.topic_defaults(), LogConfig())
 
 
-def socket_buffer_bytes(config: BrokerConfig, name: str, *, by_default: bool = False) -> int | None:
+def socket_buffer_bytes(config: BrokerConfig, name: str, *, unset: int | None = None) -> int | None:
     """The size of a client connection's buffer; None: the kernel adapts it.
 
-    Kafka's default of 100 KB would throttle every connection with a delay, so it counts only when the file has it, or
-    ``by_default`` for connections without one.
+    Kafka's default of 100 KB would throttle every connection with a delay, so it does not count.
+
+    Args:
+        unset: where the file does not have the key.
     """
+    if not config.is_set(name):
+        return unset
     value = config.get(name)
-    return value if isinstance(value, int) and value != -1 and (by_default or config.is_set(name)) else None
+    return value if isinstance(value, int) and value != -1 else None
 
 
 def _parse_map(name: str, text: str) -> dict[str, str]:

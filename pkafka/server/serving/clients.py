@@ -34,6 +34,9 @@ _selector_log = logging.getLogger("org.apache.kafka.common.network.Selector")
 
 _ADOPT: Final = "adopt"
 _SEND_BUFFER: Final = "socket.send.buffer.bytes"
+_LOCAL_SEND_BUFFER_BYTES: Final = 200_000
+"""What is on its way within the machine is to fit the processor's cache. Sixteen readers got up to a seventh more than
+with 100 kB, and a quarter less with 400."""
 
 
 class HandedOver(NamedTuple):
@@ -127,7 +130,9 @@ class Clients:
                 partial(self.take_in, name),
                 admit=partial(self.admit, name),
                 send_buffer_bytes=socket_buffer_bytes(self._config(), _SEND_BUFFER),
-                local_send_buffer_bytes=socket_buffer_bytes(self._config(), _SEND_BUFFER, by_default=True),
+                local_send_buffer_bytes=socket_buffer_bytes(
+                    self._config(), _SEND_BUFFER, unset=_LOCAL_SEND_BUFFER_BYTES
+                ),
                 spare_descriptors=_spare_descriptors(),
             )
             for name, sockets in self._listeners

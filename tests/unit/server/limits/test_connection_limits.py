@@ -243,10 +243,10 @@ def test_socket_buffers_are_the_kernels_unless_somebody_set_them(key: str) -> No
     assert socket_buffer_bytes(config(**{key: "102400"}), key) == 102_400
 
 
-def test_the_default_of_the_send_buffer_counts_within_the_machine() -> None:
+def test_the_file_overrides_the_send_buffer_within_the_machine() -> None:
     key = "socket.send.buffer.bytes"
     found = [
-        socket_buffer_bytes(config(**given), key, by_default=True)
+        socket_buffer_bytes(config(**given), key, unset=200_000)
         for given in ({}, {key: "-1"}, {key: "50000"})
     ]
-    assert found == [102_400, None, 50_000]
+    assert found == [200_000, None, 50_000]
