@@ -98,6 +98,7 @@ class BorrowedSender:
             if self._loop.is_closed() or self._clock.monotonic_ms() - self._due_ms > _LATE_MS:
                 with self._lock:
                     self._is_lent = False
+                self._sender.borrower = None  # not before the loop has shown that it goes on
                 self._tell_loop(self._end)
                 break
         error, self._error = self._error, None

@@ -297,6 +297,29 @@ def test_an_error_in_a_turn_on_the_loop_ends_the_producer(
     run(main)
 
 
+def test_a_ctrl_c_in_a_turn_on_the_loop_reaches_the_program_and_ends_the_producer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second Ctrl-C in ``asyncio.run()`` raises wherever the loop is."""
+    ended: list[Sender] = []
+
+    def interrupted(_: int) -> int:
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        async with running() as (_, producer):
+            await lent(producer)
+            ended.append(sender_of(producer))
+            monkeypatch.setattr(ended[0], "_drain", interrupted)
+            monkeypatch.setattr(threading, "excepthook", lambda _: None)
+            await (await producer.send("t", b"x"))
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    ended[0].thread.join(30)
+    assert not ended[0].thread.is_alive()
+
+
 @pytest.mark.filterwarnings("ignore:the producer .* was dropped:ResourceWarning")
 def test_a_producer_that_is_dropped_on_the_loop_sends_what_is_left_and_ends() -> None:
     async def main() -> None:
