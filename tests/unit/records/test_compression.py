@@ -1,11 +1,14 @@
 import gzip
+import os
 import random
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import cramjam
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -246,3 +249,58 @@ def test_unknown_codecs_are_corrupt(number: int) -> None:
     with pytest.raises(RecordError) as caught:
         codec_of(number | 0x10)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+# -- small zstd frames, which a decoder inflates that is kept ------------------------------------------------
+
+
+def zstd_frame(content: bytes, *, declares: bool = True, checksum: bool = False) -> bytes:
+    return zstandard.ZstdCompressor(write_content_size=declares, write_checksum=checksum).compress(content)
+
+
+@pytest.mark.parametrize("declares", [True, False])
+@pytest.mark.parametrize("checksum", [True, False])
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 4_000, 65_792, 131_072, 131_073, 400_000])
+def test_zstd_frames_of_one_block_and_of_more_inflate_to_what_they_hold(
+    size: int, checksum: bool, declares: bool
+) -> None:
+    for content in (bytes(size), bytes(index * index % 251 for index in range(size))):
+        frame = zstd_frame(content, declares=declares, checksum=checksum)
+        assert decompress(Codec.ZSTD, frame, bytes_max=size) == content
+        assert decompress(Codec.ZSTD, frame + frame, bytes_max=2 * size) == content * 2
+        if size:
+            with pytest.raises(RecordError):
+                decompress(Codec.ZSTD, frame, bytes_max=size - 1)
+
+
+@pytest.mark.parametrize("declares", [True, False])
+def test_a_small_zstd_frame_that_is_cut_off_changed_or_followed_by_bytes_is_refused(declares: bool) -> None:
+    content = bytes(index * index % 251 for index in range(3_000))
+    frame = zstd_frame(content, declares=declares, checksum=True)
+    for end in range(len(frame)):
+        with pytest.raises(RecordError):
+            decompress(Codec.ZSTD, frame[:end], bytes_max=10_000)
+    for place in range(len(frame)):
+        changed = bytearray(frame)
+        changed[place] ^= 0x10
+        try:
+            found = decompress(Codec.ZSTD, changed, bytes_max=10_000)
+        except RecordError:
+            continue
+        assert found == content  # a bit without a meaning
+    for more in (b"\0", b"\x28\xb5\x2f\xfd"):
+        with pytest.raises(RecordError):
+            decompress(Codec.ZSTD, frame + more, bytes_max=10_000)
+
+
+def test_threads_inflate_zstd_beside_each_other() -> None:
+    contents = [os.urandom(2_000) * 10 for _ in range(8)]
+    frames = [zstd_frame(content) for content in contents]
+
+    def again(number: int) -> bool:
+        return all(
+            decompress(Codec.ZSTD, frames[number], bytes_max=20_000) == contents[number] for _ in range(200)
+        )
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(again, range(8)))
