@@ -6,7 +6,6 @@ a connection is to be made, at the end, and where the loop is busy with somethin
 """
 
 import asyncio
-import contextlib
 import os
 import signal
 import threading
@@ -17,6 +16,7 @@ from pkafka.clients.producer.sender import Sender
 from pkafka.clock import Clock
 
 _LATE_MS: Final = 250
+"""So long the loop may let a turn wait that is due; then the sender's thread takes the turns back."""
 
 
 class BorrowedSender:
@@ -55,7 +55,6 @@ class BorrowedSender:
         self._descriptor = -1
         """What the loop watches: a copy, since the sender may close its own while the loop is busy."""
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_due_ms = 0
 
     @property
     def is_lent(self) -> bool:
@@ -146,24 +145,24 @@ class BorrowedSender:
                     self._end()
                     self._returned.set()
         if wait_ms is not None:
-            self._plan(self._clock.monotonic_ms() + wait_ms, wait_ms)
+            self._plan(wait_ms)
         self._told()
 
-    def _plan(self, due_ms: int, wait_ms: int) -> None:
+    def _plan(self, wait_ms: int) -> None:
         """Have the next turn in time. A timer that ends earlier may stay: it costs less than a new one each time."""
-        self._due_ms = due_ms
+        self._due_ms = self._clock.monotonic_ms() + wait_ms
+        due_s = self._loop.time() + wait_ms / 1_000
         if self._timer is not None:
-            if self._timer_due_ms <= due_ms:
+            if self._timer.when() <= due_s:
                 return
             self._timer.cancel()
-        self._timer_due_ms = due_ms
-        self._timer = self._loop.call_later(wait_ms / 1_000, self._on_timer)
+        self._timer = self._loop.call_at(due_s, self._on_timer)
 
     def _tell_loop(self, function: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        try:
             self._loop.call_soon_threadsafe(function)
-            return
-        self._forget_descriptor()
+        except RuntimeError:  # the program has closed the loop, which watches nothing any more
+            self._forget_descriptor()
 
 
 def _can_be_interrupted() -> bool:

@@ -30,8 +30,8 @@ class Outcomes:
     """The outcomes to come of one producer, as futures of a loop.
 
     The sender says once for each batch that it is finished, on whichever thread it works; what became of its records
-    is worked out on the loop. An error of a send that nobody awaits is not reported by the loop: the producer has
-    counted it.
+    is worked out on the loop. Where the program awaits no outcome of a send that failed, the loop reports nothing: the
+    producer has counted the error.
 
     Args:
         loop: all methods are called on its thread.
