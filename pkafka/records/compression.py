@@ -9,16 +9,13 @@ each time, takes as long as to inflate 8 kB.
 import threading
 import zlib
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import cramjam
 
 from pkafka.records import lz4, snappy
 from pkafka.records.errors import RecordError, corrupt
 from pkafka.records.room import KEPT_BYTES, Room
-
-if TYPE_CHECKING:
-    from zstandard import ZstdDecompressor
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -150,13 +147,8 @@ def _inflate_odd_gzip(view: memoryview, bytes_max: int) -> bytes:
             raise corrupt(f"{len(rest)} bytes follow the gzip stream")
 
 
-class _Kept(threading.local):
-    decoder: "ZstdDecompressor | None" = None
-    error: type[Exception]
-    """What it raises."""
-
-
-_kept: Final = _Kept()
+_kept: Final = threading.local()
+"""``decoder`` of each thread, once it has needed one, and the ``error`` that it raises."""
 
 
 def _inflate_zstd_block(view: memoryview, bytes_max: int) -> bytes | None:
@@ -174,14 +166,13 @@ def _inflate_zstd_block(view: memoryview, bytes_max: int) -> bytes | None:
     largest = min(bytes_max, _ZSTD_BLOCK_BYTES_MAX)
     if not is_last or end != len(view) or (declared or 0) > largest:
         return None
-    decoder = _kept.decoder
-    if decoder is None:
+    if not hasattr(_kept, "decoder"):
         from zstandard import ZstdDecompressor, ZstdError
 
-        decoder, _kept.error = ZstdDecompressor(), ZstdError
-        _kept.decoder = decoder
+        _kept.decoder, _kept.error = ZstdDecompressor(), ZstdError
     try:
-        return decoder.decompress(view, max_output_size=largest)
+        inflated: bytes = _kept.decoder.decompress(view, max_output_size=largest)
+        return inflated
     except _kept.error:
         return None
 

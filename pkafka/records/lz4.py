@@ -7,9 +7,10 @@ the usual libraries write unless told otherwise. In messages of magic 0 the head
 frame's magic too, a bug of the first clients that became part of that format (KIP-57).
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct, error
-from typing import Final
+from typing import Final, cast
 
 import cramjam
 
@@ -29,7 +30,12 @@ _EXPANSION_MAX: Final = 255
 _BLOCK_64_KIB: Final = 4
 _HEADER: Final = Struct("<IBB")
 _WORD: Final = Struct("<I")
+_word_at: Final = cast("Callable[[memoryview, int], tuple[int]]", _WORD.unpack_from)
+"""Its type is said because compiled code compares numbers of unknown types as objects."""
 _END_MARK: Final = bytes(4)
+_SHORT_BYTES: Final = 7
+_LONG_BYTES: Final = 15
+"""Of a header without and with the content size."""
 _LEVEL_OF_FAST: Final = 9
 """Java's client takes the fast compressor at its default level, and the dense one at all others."""
 _LEVEL_OF_DENSE_MIN: Final = 3
@@ -100,10 +106,11 @@ def inflate(data: memoryview, room: Room, *, broken_checksum: bool = False) -> N
 
 
 def _inflate(data: memoryview, room: Room, broken_checksum: bool) -> None:
-    flags, block_bytes, position = _read_header(data, broken_checksum)
+    position = _LONG_BYTES if data[_WORD.size] & _FLAG_CONTENT_SIZE else _SHORT_BYTES
+    flags, block_bytes = _read_header(bytes(data[:position]), broken_checksum)
     bytes_max = room.left_bytes
     while True:
-        word: int = _WORD.unpack_from(data, position)[0]
+        (word,) = _word_at(data, position)
         position += _WORD.size
         if word == 0:
             break
@@ -132,9 +139,10 @@ def _inflate(data: memoryview, room: Room, broken_checksum: bool) -> None:
         raise corrupt(f"{len(data) - position} bytes follow the lz4 frame")
 
 
-def _read_header(data: memoryview, broken_checksum: bool) -> tuple[int, int, int]:
-    """(flags, largest block in bytes, position of the first block)."""
-    magic, flags, descriptor = _HEADER.unpack_from(data)
+@lru_cache(maxsize=64)
+def _read_header(header: bytes, broken_checksum: bool) -> tuple[int, int]:
+    """(flags, largest block in bytes). Kept, as a producer's headers are mostly all the same."""
+    magic, flags, descriptor = _HEADER.unpack_from(header)
     if magic != _MAGIC:
         raise corrupt("not an lz4 frame")
     if flags & 0xC0 != _FLAG_VERSION or flags & _FLAG_RESERVED or descriptor & 0x8F:
@@ -143,18 +151,18 @@ def _read_header(data: memoryview, broken_checksum: bool) -> tuple[int, int, int
         raise corrupt("the lz4 frame has linked blocks, which Kafka's clients cannot read")
     if descriptor >> 4 < _BLOCK_64_KIB:
         raise corrupt(f"unknown lz4 block size {descriptor >> 4}")
-    end = _HEADER.size + (8 if flags & _FLAG_CONTENT_SIZE else 0)
-    checksum = data[end]
-    if checksum != _header_checksum(bytes(data[_WORD.size : end])) and not (
-        broken_checksum and checksum == _header_checksum(bytes(data[:end]))
+    end = (_LONG_BYTES if flags & _FLAG_CONTENT_SIZE else _SHORT_BYTES) - 1
+    checksum = header[end]
+    if checksum != _header_checksum(header[_WORD.size : end]) and not (
+        broken_checksum and checksum == _header_checksum(header[:end])
     ):
         raise corrupt("the lz4 frame header does not match its checksum")
-    return flags, 1 << 2 * (descriptor >> 4) + 8, end + 1
+    return flags, 1 << 2 * (descriptor >> 4) + 8
 
 
 @lru_cache(maxsize=64)
 def _header_checksum(covered: bytes) -> int:
-    """Kept, as a producer's headers are all the same, and reckoning it takes longer than all else about a header."""
+    """Kept, as reckoning it takes longer than all else about a header."""
     return xxh32(covered) >> 8 & 0xFF
 
 

@@ -15,11 +15,8 @@ _GROWTH: Final = 4
 """Address space costs nothing, and each step copies what is filled."""
 
 
-class _Kept(threading.local):
-    memory: memoryview | None = None
-
-
-_kept: Final = _Kept()
+_kept: Final = threading.local()
+"""``memory`` of each thread that has needed some. No class: compiled, its attributes would be of all threads."""
 
 
 class Room:
@@ -35,7 +32,7 @@ class Room:
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        memory = _kept.memory
+        memory: memoryview | None = getattr(_kept, "memory", None)
         if memory is None:
             memory = _kept.memory = _map(KEPT_BYTES)
         self._memory = memory

@@ -12,6 +12,7 @@ from pkafka.errors import ErrorCode
 from pkafka.model import NO_TIMESTAMP
 from pkafka.records import legacy
 from pkafka.records.batch import (
+    ATTRIBUTE_CODEC,
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_TRANSACTIONAL,
     ATTRIBUTES_POSITION,
@@ -45,6 +46,10 @@ __all__ = [
 
 LONG_MAX: Final = (1 << 63) - 1
 INFLATED_BYTES_MAX: Final = 64 << 20
+_FIRST_VERSION_WITH_ZSTD: Final = 7
+_ZSTD: Final = 4
+_NONE: Final = Codec.NONE
+"""Compiled code finds it at once, and a member of its enumeration by two look-ups."""
 _new: Final = tuple.__new__
 """A named tuple made by this costs half of one made by its class."""
 _Header: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
@@ -138,7 +143,7 @@ def validate(data: Buffer, rules: ProduceRules, *, now_ms: int) -> ValidatedReco
     entries = _take_apart(view)
     _check_produce_version(view, entries, rules.produce_version)
     if not entries:
-        return ValidatedRecords(bytearray(), [], Codec.NONE, NO_TIMESTAMP)
+        return ValidatedRecords(bytearray(), [], _NONE, NO_TIMESTAMP)
     _, size, magic = entries[0]
     if len(entries) == 1 and magic == 2:
         if size != len(view):
@@ -148,7 +153,7 @@ def validate(data: Buffer, rules: ProduceRules, *, now_ms: int) -> ValidatedReco
     source = Codec.NONE
     for entry in entries:
         source = _check_entry(view, *entry, rules) or source
-    if len(entries) > 1 and (magic == 2 or source is not Codec.NONE):
+    if len(entries) > 1 and (magic == 2 or source is not _NONE):
         raise invalid("a compressed record set may hold only one batch")
     return _convert_legacy(view, entries, source, rules, now_ms)
 
@@ -184,7 +189,7 @@ def build_validated(
     batch = _new(
         ValidatedBatch, (0, size, count - 1, count, max_timestamp, 0, -1, -1, NO_SEQUENCE, False, False)
     )
-    return _new(ValidatedRecords, (data, [batch], Codec.NONE, NO_TIMESTAMP))
+    return _new(ValidatedRecords, (data, [batch], _NONE, NO_TIMESTAMP))
 
 
 def trust(data: bytearray | memoryview) -> ValidatedRecords:
@@ -208,12 +213,12 @@ def trust(data: bytearray | memoryview) -> ValidatedRecords:
 
 
 def _accept_ordinary(view: memoryview, rules: ProduceRules, now_ms: int) -> ValidatedRecords | None:
-    """The outcome for what nearly every producer sends: one uncompressed v2 batch that may stay as it is.
+    """The outcome for what nearly every producer sends: one v2 batch that may stay as it is.
 
     None for everything else, also for a batch with a fault: the long way judges that and says what is wrong.
 
     Raises:
-        RecordError: INVALID_RECORD, the framing is damaged.
+        RecordError: INVALID_RECORD, the framing is damaged; CORRUPT_MESSAGE, what is compressed is.
     """
     size = len(view)
     if size < BATCH_OVERHEAD or view.readonly:
@@ -222,22 +227,30 @@ def _accept_ordinary(view: memoryview, rules: ProduceRules, now_ms: int) -> Vali
         base_offset, batch_length, _leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp,
         max_timestamp, producer_id, producer_epoch, base_sequence, count,
     ) = _header_of(view)  # fmt: skip
+    number = attributes & ATTRIBUTE_CODEC
+    flags = attributes ^ number
     if (
         magic != 2
         or batch_length != size - LOG_OVERHEAD
         or size > rules.message_bytes_max
         or base_offset
-        or (attributes and attributes != ATTRIBUTE_TRANSACTIONAL)
-        or rules.codec
+        or (flags and flags != ATTRIBUTE_TRANSACTIONAL)
+        or (rules.codec is not None and rules.codec != number)
+        or (number >= _ZSTD and (number > _ZSTD or rules.produce_version < _FIRST_VERSION_WITH_ZSTD))
         or rules.timestamp_type
         or count <= 0
         or count != last_offset_delta + 1
         or (producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0))
-        or (attributes and producer_id < 0)
+        or (flags and producer_id < 0)
         or crc32c(view[ATTRIBUTES_POSITION:]) != crc
     ):
         return None
-    ts_min, ts_max, ts_max_index, null_keys, misplaced = _walk(view[BATCH_OVERHEAD:], count)
+    body = view[BATCH_OVERHEAD:]
+    codec = _NONE
+    if number:
+        codec = codec_of(attributes)
+        body = inflate(codec, body, bytes_max=rules.inflated_bytes_max)
+    ts_min, ts_max, ts_max_index, null_keys, misplaced = _walk(body, count)
     oldest, newest = base_timestamp + ts_min, base_timestamp + ts_max
     if (
         misplaced
@@ -251,9 +264,9 @@ def _accept_ordinary(view: memoryview, rules: ProduceRules, now_ms: int) -> Vali
     batch = _new(
         ValidatedBatch,
         (0, size, last_offset_delta, count, newest, ts_max_index, producer_id, producer_epoch, base_sequence,
-         attributes != 0, False),
+         flags != 0, False),
     )  # fmt: skip
-    return _new(ValidatedRecords, (view, [batch], Codec.NONE, NO_TIMESTAMP))
+    return _new(ValidatedRecords, (view, [batch], codec, NO_TIMESTAMP))
 
 
 def _take_apart(view: memoryview) -> list[tuple[int, int, int]]:
@@ -275,7 +288,7 @@ def _check_produce_version(view: memoryview, entries: list[tuple[int, int, int]]
         problem = "must have at least one record batch per partition"
     elif entries[0][2] != 2:
         problem = "are only allowed to contain record batches with magic version 2"
-    elif version < 7 and read_header(view).codec == Codec.ZSTD:
+    elif version < _FIRST_VERSION_WITH_ZSTD and read_header(view).codec == Codec.ZSTD:
         code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         problem = "are not allowed to use ZStandard compression"
     elif len(entries) > 1:
@@ -318,7 +331,7 @@ def _validate_batch(
     """The v2 batch that fills ``view``."""
     _check_header(header)
     body = view[BATCH_OVERHEAD:]
-    if source is not Codec.NONE:
+    if source is not _NONE:
         body = inflate(source, body, bytes_max=rules.inflated_bytes_max)
     ts_min, ts_max, ts_max_index, null_keys, misplaced = walk(body, header.records_count)
     oldest, newest = header.base_timestamp + ts_min, header.base_timestamp + ts_max
@@ -334,7 +347,7 @@ def _validate_batch(
     ):
         records = _decode(header, body)
         # What Kafka would not decode to check it, it calls by another name.
-        is_looked_through = source is not Codec.NONE and target is source
+        is_looked_through = source is not _NONE and target is source
         kind = "PartialDefaultRecord" if is_looked_through else "DefaultRecord"
         _check_records(records, header.timestamp_type, rules, now_ms, kind)
         if misplaced or target is not source:
@@ -462,7 +475,7 @@ def _convert_legacy(
         message = legacy.read_message(view, position, check_crc=False)
         begin = len(records)
         for each in legacy.deep_messages(
-            view, position, bytes_max=rules.inflated_bytes_max, check_crc=source is not Codec.NONE
+            view, position, bytes_max=rules.inflated_bytes_max, check_crc=source is not _NONE
         ):
             records.append(Record(len(records), each.timestamp, each.key, each.value, ()))
         # Each message is a batch of its own: the first with a fault says what is wrong.

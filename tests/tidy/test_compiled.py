@@ -60,6 +60,14 @@ def test_a_constant_of_floats_is_a_tuple_of_any_length(module: str) -> None:
             assert ast.unparse(node.annotation) == "Final[tuple[float, ...]]", f"{module}:{node.lineno}"
 
 
+@pytest.mark.parametrize("module", COMPILED)
+def test_no_class_has_attributes_of_each_thread(module: str) -> None:
+    """mypyc keeps the attributes of a class that inherits from threading.local in one place for all threads."""
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.ClassDef):
+            assert not {"local", "threading.local"} & {ast.unparse(base) for base in node.bases}, node.name
+
+
 def test_nobody_asks_for_the_cause_of_an_error() -> None:
     """mypyc leaves out the ``from`` of a ``raise``; ``__context__`` is there in either case."""
     asking = {

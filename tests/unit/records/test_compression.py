@@ -232,6 +232,21 @@ def test_lz4_block_and_content_checksums_are_read() -> None:
     assert "checksum" in refused(Codec.LZ4, bytes(wrong)).message
 
 
+@pytest.mark.parametrize("with_size", [False, True])
+def test_no_lz4_header_but_the_right_one_is_read(with_size: bool) -> None:
+    descriptor = bytes((0x40 | 0x20 | with_size << 3, 0x40)) + (50).to_bytes(8, "little") * with_size
+    header = b"\x04\x22\x4d\x18" + descriptor + bytes((lz4.xxh32(descriptor) >> 8 & 0xFF,))
+    rest = (50 | 1 << 31).to_bytes(4, "little") + bytes(range(50)) + bytes(4)
+    for _ in range(2):  # what was read once is kept, and only that
+        assert decompress(Codec.LZ4, header + rest, bytes_max=50) == bytes(range(50))
+        for place in range(len(header)):
+            for bit in range(8):
+                wrong = bytearray(header)
+                wrong[place] ^= 1 << bit
+                refused(Codec.LZ4, bytes(wrong) + rest)
+            assert "cut off" in refused(Codec.LZ4, header[:place]).message
+
+
 @pytest.mark.parametrize(
     ("data", "digest"),
     [

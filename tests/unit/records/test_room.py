@@ -32,7 +32,7 @@ def mapped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return plain(size_bytes)
 
     monkeypatch.setattr(room, "_map", noted)
-    monkeypatch.setattr(room, "_kept", room._Kept())
+    monkeypatch.setattr(room, "_kept", threading.local())
     return sizes
 
 

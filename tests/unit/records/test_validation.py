@@ -325,6 +325,7 @@ def test_own_records_are_built_as_they_would_be_validated(
     assert built == outcome(batch, rules)
 
 
+@pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("transactional", [False, True])
 @pytest.mark.parametrize(
     "rules",
@@ -335,10 +336,12 @@ def test_own_records_are_built_as_they_would_be_validated(
         ProduceRules(timestamp_before_max_ms=3, timestamp_after_max_ms=3),
         ProduceRules(codec=Codec.NONE, message_bytes_max=80, produce_version=3),
         ProduceRules(codec=Codec.ZSTD, produce_version=0),
+        ProduceRules(codec=Codec.LZ4, produce_version=6),
+        ProduceRules(inflated_bytes_max=15),
     ],
 )
 def test_the_shortcut_for_ordinary_batches_says_what_the_long_way_says(
-    rules: ProduceRules, transactional: bool
+    rules: ProduceRules, transactional: bool, codec: Codec
 ) -> None:
     # The shortcut is for writable memory only, so the same bytes read-only take the long way.
     data = build_batch(
@@ -347,9 +350,10 @@ def test_the_shortcut_for_ordinary_batches_says_what_the_long_way_says(
         producer_epoch=1,
         base_sequence=30,
         transactional=transactional,
+        codec=codec,
     )
     for place in range(len(data)):
-        for flip in (0, 0x01, 0x10, 0x80):
+        for flip in (0, 0x01, 0x03, 0x10, 0x80):
             forgery = bytearray(data)
             forgery[place] ^= flip
             if not 17 <= place < 21:
