@@ -7,6 +7,7 @@ watermark is.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from pkafka.clock import Clock
 from pkafka.errors import ApiError, ErrorCode, StorageError
@@ -41,6 +42,8 @@ from pkafka.storage.producer_trial import ProducerTrial
 from pkafka.storage.retention import RetentionLimits, expired_segments
 from pkafka.storage.roll_time import RollTime
 from pkafka.storage.segment import AppendedBatch, Segment
+
+_new: Final = tuple.__new__
 
 __all__ = [
     "DIRECTORY_NAME_CHARS_MAX",
@@ -157,7 +160,7 @@ class Log(LogReader):
         except OSError as failed:
             raise self.fence(failed, "append to") from failed
         found = base, offset - 1, records.log_append_time_ms, self.log_start_offset, False
-        return tuple.__new__(AppendResult, found)  # a call of the class takes three times as long
+        return _new(AppendResult, found)  # a call of the class takes three times as long
 
     def _recalled(self, batch: ValidatedBatch, refusal: ApiError) -> BatchMetadata:
         """As :meth:`ProducerHistory.recall`."""

@@ -39,6 +39,9 @@ _IB: Final = Struct(">iB")
 _START: Final = Struct(">BhiB")
 _ONE_START: Final = Struct(">BhiBB")
 _ONE_PARTITION: Final = Struct(">BiB")
+# Numbers, since compiled code asks a Struct for its size each time.
+_ONE_START_BYTES: Final = 9
+_ONE_PARTITION_BYTES: Final = 6
 # Their types are said because compiled code compares numbers of unknown types as objects.
 _one_start: Final = cast("Callable[[Buffer, int], tuple[int, int, int, int, int]]", _ONE_START.unpack_from)
 _one_partition: Final = cast("Callable[[Buffer, int], tuple[int, int, int]]", _ONE_PARTITION.unpack_from)
@@ -104,24 +107,25 @@ def _produce_plain(
 def _one_flexible(frame: Buffer, position: int) -> tuple[None, int, int, list[ProduceRow]] | None:
     """Read the body that most requests have: one record set, no transactional id, no tags; None for any other."""
     size, acks, timeout_ms, topics, name_bytes = _one_start(frame, position)
-    position += _ONE_START.size
+    position += _ONE_START_BYTES
     if size or topics != 2 or not 0 < name_bytes < 128:
         return None
     limit = len(frame)
     end = position + name_bytes - 1
-    if end + _ONE_PARTITION.size > limit:
+    if end + _ONE_PARTITION_BYTES > limit:
         return None
     partitions, partition, size = _one_partition(frame, end)
     if partitions != 2 or not size:
         return None
     topic = str(frame[position:end], "utf-8")
-    position = end + _ONE_PARTITION.size
+    position = end + _ONE_PARTITION_BYTES
     if size > 127:
         size, position = rest_of_uvarint(frame, position, size)
     end = position + size - 1
     if end + 3 > limit or frame[end] or frame[end + 1] or frame[end + 2]:
         return None
-    return None, acks, timeout_ms, [(topic, partition, memoryview(frame)[position:end])]
+    view = frame if isinstance(frame, memoryview) else memoryview(frame)
+    return None, acks, timeout_ms, [(topic, partition, view[position:end])]
 
 
 def _produce_flexible(frame: Buffer, position: int) -> tuple[str | None, int, int, list[ProduceRow]]:

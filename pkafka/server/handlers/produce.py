@@ -25,6 +25,7 @@ from pkafka.protocol.hot import (
 from pkafka.security.acl import Operation, ResourceType
 from pkafka.server.handlers.produce_answer import answer_now, answer_to, unanswered, when_safe
 from pkafka.server.handlers.produce_append import (
+    Means,
     Outcome,
     Port,
     Row,
@@ -77,7 +78,7 @@ _NO_ROW: Final[Row] = ("", -1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, [], N
 
 
 def handle(
-    worker: Port, connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
+    served_by: Port, connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
 ) -> Answer | LaterAnswer | Detach:
     """Serve one frame.
 
@@ -87,6 +88,7 @@ def handle(
     Raises:
         ApiError: the rights of the client are not known yet.
     """
+    worker = served_by.for_produce
     version = header.api_version
     transactional_id, acks, timeout_ms, parts = decode_produce(frame, position, version)
     rights = None if worker.authorizer is None else rights_at(worker.authorizer, connection)
@@ -130,7 +132,7 @@ def handle(
 
 
 def _elsewhere(
-    worker: Port,
+    worker: Means,
     connection: ServerConnection,
     header: RequestHeader,
     parts: Sequence[ProduceRow],
@@ -225,7 +227,7 @@ class _Gathering(LaterAnswer):
 
     def __init__(
         self,
-        worker: Port,
+        worker: Means,
         connection: ServerConnection,
         header: RequestHeader,
         acks: int,
@@ -427,7 +429,7 @@ class _Gathering(LaterAnswer):
         return self
 
 
-def _safe_rows(worker: Port, outcomes: Sequence[Outcome], timeout_ms: int) -> list[Row] | LaterReply:
+def _safe_rows(worker: Means, outcomes: Sequence[Outcome], timeout_ms: int) -> list[Row] | LaterReply:
     """Return the rows for another worker, later where a flush or replicas have to be waited for."""
     rows = [row for row, _unsafe in outcomes]
     unsafe = [one for _row, one in outcomes if one is not None]
@@ -439,7 +441,7 @@ def _safe_rows(worker: Port, outcomes: Sequence[Outcome], timeout_ms: int) -> li
 
 
 def _rows_in_transaction(
-    worker: Port,
+    worker: Means,
     transactional_id: str,
     words: _Words,
     sets: Sequence[ProduceRow],
@@ -483,7 +485,7 @@ def _rows_in_transaction(
     return later
 
 
-def _serve_arena(worker: Port, order: _FromArena, arena: memoryview) -> list[Row] | LaterReply:
+def _serve_arena(worker: Means, order: _FromArena, arena: memoryview) -> list[Row] | LaterReply:
     """Append records for this worker's partitions from the arena of the worker that received them."""
     version, acks, timeout_ms, client_id, transactional_id, words, parts = order
     if transactional_id is not None:
@@ -498,7 +500,7 @@ def _serve_arena(worker: Port, order: _FromArena, arena: memoryview) -> list[Row
     return _safe_rows(worker, outcomes, timeout_ms)
 
 
-def _serve_blob(worker: Port, order: _FromBlob, blob: memoryview) -> list[Row] | LaterReply:
+def _serve_blob(worker: Means, order: _FromBlob, blob: memoryview) -> list[Row] | LaterReply:
     """Append records for this worker's partitions that another worker received and sent as a blob."""
     version, acks, timeout_ms, client_id, transactional_id, words, parts = order
     sets: list[ProduceRow] = []
@@ -514,8 +516,9 @@ def _serve_blob(worker: Port, order: _FromBlob, blob: memoryview) -> list[Row] |
     return _safe_rows(worker, outcomes, timeout_ms)
 
 
-def operations(worker: Port) -> dict[str, Handler]:
+def operations(served_by: Port) -> dict[str, Handler]:
     """What other workers may ask of this one: to append records to its partitions."""
+    worker = served_by.for_produce
     arenas = worker.peers.arenas
     return {
         _IN_BLOB: lambda _peer, payload, blob, _fds: _serve_blob(worker, payload, blob),

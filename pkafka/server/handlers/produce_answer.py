@@ -9,7 +9,7 @@ from pkafka.net.answers import Answer
 from pkafka.net.connection import ServerConnection
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot import CurrentLeader, NodeEndpoint, encode_produce_answer
-from pkafka.server.handlers.produce_append import Port, Row, failed
+from pkafka.server.handlers.produce_append import Means, Row, failed
 from pkafka.server.ipc.peer import PeerLate
 from pkafka.server.limits.client_quotas import ClientQuotas
 from pkafka.server.replicas.appending import Unsafe
@@ -22,7 +22,7 @@ _FIRST_VERSION_WITH_LEADERS: Final = 10
 
 
 def answer_to(
-    worker: Port,
+    worker: Means,
     connection: ServerConnection,
     header: RequestHeader,
     acks: int,
@@ -71,7 +71,7 @@ def _slow_down(
 
 
 def answer_now(
-    worker: Port,
+    worker: Means,
     connection: ServerConnection,
     header: RequestHeader,
     acks: int,
@@ -96,7 +96,7 @@ def unanswered(topic: str, partition: int, error: PkafkaError | None) -> Row:
 
 
 def when_safe(
-    worker: Port, rows: list[Row], unsafe: Sequence[Unsafe], timeout_ms: int, done: Callable[[], None]
+    worker: Means, rows: list[Row], unsafe: Sequence[Unsafe], timeout_ms: int, done: Callable[[], None]
 ) -> None:
     """Call back when the appended records are as safe as the producer wants; rows that are not become errors."""
 

@@ -24,12 +24,12 @@ from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.ipc.peer import Blob
 from pkafka.server.limits.client_quotas import ClientQuotas
 from pkafka.server.metrics.counters import Metrics
-from pkafka.server.ports.authorized import Authorized
 from pkafka.server.replicas.appending import Appending, Unsafe
 from pkafka.server.replicas.disks import LOG_ERRORS, Disks
 from pkafka.server.replicas.lookup import Lookup
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replicas.partitions import Partitions
+from pkafka.server.security.authorizer import Authorizer
 from pkafka.server.security.rights import Rights
 from pkafka.server.serving.clients import Clients
 from pkafka.server.serving.peers import Peers
@@ -77,41 +77,48 @@ Outcome: TypeAlias = tuple[Row, Unsafe | None]
 """What became of a record set. The row must not leave before the records are as safe as their producer wants."""
 
 
-class Port(Authorized, Protocol):
-    """What Produce asks of its worker."""
+class Means:
+    """What Produce works with, of one worker.
+
+    A class and no protocol, since compiled code finds the fields of a class by their place. To ask a worker, of which
+    it knows no class, it has to look into dictionaries, ten times for a request of one record.
+    """
+
+    def __init__(
+        self,
+        *,
+        authorizer: Authorizer | None,
+        partitions: Partitions,
+        lookup: Lookup,
+        disks: Disks,
+        appending: Appending,
+        metadata: MetadataCache,
+        metrics: Metrics,
+        clock: Clock,
+        peers: Peers,
+        clients: Clients,
+        client_quotas: ClientQuotas,
+        verifier: Verifier,
+    ) -> None:
+        self.authorizer: Final = authorizer
+        self.partitions: Final = partitions
+        self.lookup: Final = lookup
+        self.disks: Final = disks
+        self.appending: Final = appending
+        self.metadata: Final = metadata
+        self.metrics: Final = metrics
+        self.now_ms: Final = clock.now_ms
+        self.peers: Final = peers
+        self.clients: Final = clients
+        self.client_quotas: Final = client_quotas
+        self.verifier: Final = verifier
+
+
+class Port(Protocol):
+    """A worker, as Produce sees it."""
 
     @property
-    def partitions(self) -> Partitions: ...
-
-    @property
-    def lookup(self) -> Lookup: ...
-
-    @property
-    def disks(self) -> Disks: ...
-
-    @property
-    def appending(self) -> Appending: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def metrics(self) -> Metrics: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def peers(self) -> Peers: ...
-
-    @property
-    def clients(self) -> Clients: ...
-
-    @property
-    def client_quotas(self) -> ClientQuotas: ...
-
-    @property
-    def verifier(self) -> Verifier: ...
+    def for_produce(self) -> Means: ...
 
 
 class Terms(NamedTuple):
@@ -123,7 +130,7 @@ class Terms(NamedTuple):
 
 
 def append(
-    worker: Port,
+    worker: Means,
     topic: str,
     partition: int,
     data: Blob | None,
@@ -139,7 +146,7 @@ def append(
         worker.metrics.produce(topic)
         if acks not in _ACKS or topic in INTERNAL_TOPICS or found.log.config.min_insync_replicas > 1:
             _check_may_append(found, acks, client_id)
-        now_ms = worker.clock.now_ms()
+        now_ms = worker.now_ms()
         records = validate(data if data is not None else b"", found.rules(version), now_ms=now_ms)
         result, unsafe = worker.appending.append(found, records, needs_all=acks == ACKS_ALL, now_ms=now_ms)
     except LOG_ERRORS as error:
@@ -163,7 +170,7 @@ def append(
 
 
 def append_in_transaction(
-    worker: Port,
+    worker: Means,
     transactional_id: str,
     part: ProduceRow,
     terms: Terms,
@@ -217,7 +224,9 @@ def append_in_transaction(
     return outcome
 
 
-def vouched_for(worker: Port, transactional_id: str, parts: Sequence[ProduceRow]) -> Sequence[Vouched] | None:
+def vouched_for(
+    worker: Means, transactional_id: str, parts: Sequence[ProduceRow]
+) -> Sequence[Vouched] | None:
     """Confirm the transaction of a request where this worker coordinates it, for the owners of the partitions.
 
     Args:
@@ -283,7 +292,7 @@ def failed(
     return (topic, partition, code, -1, -1, -1, [], message, leader)
 
 
-def _unverified(worker: Port, topic: str, partition: int, code: ErrorCode, version: int) -> Row:
+def _unverified(worker: Means, topic: str, partition: int, code: ErrorCode, version: int) -> Row:
     """Make the row of a record set whose transaction was not confirmed."""
     if (topic, partition) not in worker.partitions.led:
         return _not_here(worker, topic, partition)
@@ -320,7 +329,7 @@ def _check_may_append(partition: Partition, acks: int, client_id: str | None) ->
         partition.check_enough_in_sync()
 
 
-def _not_here(worker: Port, topic: str, partition: int) -> Row:
+def _not_here(worker: Means, topic: str, partition: int) -> Row:
     error = worker.lookup.missing_partition(topic, partition)
     leader = None
     if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:

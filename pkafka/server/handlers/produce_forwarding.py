@@ -14,7 +14,7 @@ from pkafka.net.connection import LaterAnswer, ServerConnection
 from pkafka.protocol.headers import RequestHeader, decode_request_header
 from pkafka.protocol.hot import ProduceRow, decode_produce, encode_produce_answer
 from pkafka.server.handlers.produce_answer import answer_to, unanswered, when_safe
-from pkafka.server.handlers.produce_append import Port, Row, append
+from pkafka.server.handlers.produce_append import Means, Row, append
 from pkafka.server.ipc.peer import Handler, LaterReply, Peer, PeerLate, Reply
 
 FORWARD: Final = "produce_whole"
@@ -38,7 +38,7 @@ class Forwarded(LaterAnswer):
     __slots__ = ("_client", "_header", "_held", "_is_answered", "_part", "_size_bytes", "_worker", "rows")
 
     def __init__(
-        self, worker: Port, connection: ServerConnection, header: RequestHeader, part: ProduceRow
+        self, worker: Means, connection: ServerConnection, header: RequestHeader, part: ProduceRow
     ) -> None:
         super().__init__(connection)
         self._worker = worker
@@ -89,7 +89,7 @@ class Forwarded(LaterAnswer):
         self.finish(answer)
 
 
-def forwarded_handler(worker: Port) -> Handler:
+def forwarded_handler(worker: Means) -> Handler:
     """Serves the requests that other workers forward to this one."""
     arenas = worker.peers.arenas
 

@@ -29,6 +29,7 @@ from pkafka.server.groups.hosted import CoordinatorSettings, offsets_log_setting
 from pkafka.server.groups.offset_keeper import OffsetKeeper
 from pkafka.server.groups.routing import GroupRouter, Groups
 from pkafka.server.groups.transactional_offsets import TransactionalOffsets
+from pkafka.server.handlers import produce_append
 from pkafka.server.ipc import lifeline, words
 from pkafka.server.ipc.child import Birth, ChildMain, Life, main_of
 from pkafka.server.ipc.garbage import spare_what_lasts
@@ -330,6 +331,20 @@ class Worker:
             encryption=self._encryption,
             ended=self._drain.changed,
             holds=self.authorizer is not None,
+        )
+        self.for_produce = produce_append.Means(
+            authorizer=self.authorizer,
+            partitions=self.partitions,
+            lookup=self.lookup,
+            disks=self.disks,
+            appending=self.appending,
+            metadata=self.metadata,
+            metrics=self.metrics,
+            clock=self.clock,
+            peers=self.peers,
+            clients=self.clients,
+            client_quotas=self.client_quotas,
+            verifier=self.verifier,
         )
         self.routing = GroupRouter(
             "group",

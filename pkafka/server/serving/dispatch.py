@@ -6,8 +6,8 @@ bug in one handler is logged and closes the connection of the request. This modu
 
 import logging
 import struct
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from time import perf_counter_ns
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from pkafka.errors import ApiError, ProtocolError
@@ -73,6 +73,9 @@ _NOT_METERED: Final = frozenset(
 PortT = TypeVar("PortT")
 
 _LENGTH_BYTES: Final = 4
+_now_ns: Final = time.perf_counter_ns
+_request_logger: Final = request_logger
+"""Names of this module, which compiled code does not look up for each request."""
 
 
 class _Metered(NamedTuple):
@@ -147,7 +150,7 @@ class Dispatcher(Generic[PortT]):
 
     def handle(self, connection: ServerConnection, data: memoryview) -> Outcome:
         """Serve one frame (the connection's handler)."""
-        began_ns = perf_counter_ns()
+        began_ns = _now_ns()
         try:
             header, position = decode_request_header(data)
             api_key, api_version = header.api_key, header.api_version
@@ -157,8 +160,8 @@ class Dispatcher(Generic[PortT]):
                 return AFTER_OTHERS
             logged = None
             if (
-                request_logger.level <= logging.INFO  # asked first: a look, and no call
-                and request_logger.isEnabledFor(logging.INFO)
+                _request_logger.level <= logging.INFO  # asked first: a look, and no call
+                and _request_logger.isEnabledFor(logging.INFO)
                 and is_logged(header)
             ):
                 logged = LoggedRequest(connection, header, data, position)
@@ -172,11 +175,11 @@ class Dispatcher(Generic[PortT]):
                 return self._metered(_Metered(connection, header, logged), counted_as, began_ns, answer)
             if answer is None:
                 # The code that finishes the request later finds the facts here.
-                connection.pending = (counted_as, api_version, began_ns, perf_counter_ns(), logged)
+                connection.pending = (counted_as, api_version, began_ns, _now_ns(), logged)
             elif isinstance(answer, LaterAnswer):
-                answer.note = (counted_as, api_version, began_ns, perf_counter_ns(), logged)
+                answer.note = (counted_as, api_version, began_ns, _now_ns(), logged)
             elif not isinstance(answer, Detach):
-                took_ns = perf_counter_ns() - began_ns
+                took_ns = _now_ns() - began_ns
                 self._metrics.request(counted_as, api_version, took_ns)
                 if logged is not None and not isinstance(answer, AfterOthers):
                     logged.completed(answer, took_ns, took_ns)
@@ -212,7 +215,7 @@ class Dispatcher(Generic[PortT]):
     def finished(self, note: Note, answer: Answer) -> Answer:
         """Count and log a request whose later answer leaves now (the connection's callback); the answer to send."""
         api_key, api_version, began_ns, handled_ns, logged = note
-        local_ns, whole_ns = handled_ns - began_ns, perf_counter_ns() - began_ns
+        local_ns, whole_ns = handled_ns - began_ns, _now_ns() - began_ns
         self._metrics.later_request(api_key, api_version, local_ns, whole_ns)
         if isinstance(logged, _Metered):
             answer = self._slowed_down(logged, api_key, local_ns, answer)
@@ -225,7 +228,7 @@ class Dispatcher(Generic[PortT]):
         """The outcome of a request whose time counts; notes what is to be done when the answer comes later."""
         if isinstance(outcome, (AfterOthers, Detach)):
             return outcome
-        note = counted_as, request.header.api_version, began_ns, perf_counter_ns(), request
+        note = counted_as, request.header.api_version, began_ns, _now_ns(), request
         if outcome is None:
             request.connection.pending = note
         elif isinstance(outcome, LaterAnswer):

@@ -193,7 +193,7 @@ def append_as_producer(
     client_id: str | None = None,
 ) -> produce_append.Row:
     """Append one record set of a producer; its row of the answer, whether or not the records are safe yet."""
-    row, _unsafe = produce_append.append(worker, topic, partition, data, version, acks, client_id)
+    row, _unsafe = produce_append.append(worker.for_produce, topic, partition, data, version, acks, client_id)
     return row
 
 

@@ -436,7 +436,7 @@ def test_the_code_of_a_record_set(tmp_path: Path, data: bytes, acks: int, code: 
     async def body(family: Family) -> None:
         await family.lead("t", [0])
         [worker] = family.workers
-        row, _unsafe = produce_append.append(worker, "t", 0, bytearray(data), VERSION, acks, "me")
+        row, _unsafe = produce_append.append(worker.for_produce, "t", 0, bytearray(data), VERSION, acks, "me")
         assert row[:3] == ("t", 0, code)
         assert worker.partitions.led["t", 0].log.log_end_offset == (2 if not code else 0)
 
@@ -473,7 +473,7 @@ def test_the_log_of_offsets_is_written_by_nobody_else(tmp_path: Path) -> None:
 
         def code(client: str) -> int:
             row, _unsafe = produce_append.append(
-                worker, "__consumer_offsets", 0, bytearray(GOOD), VERSION, -1, client
+                worker.for_produce, "__consumer_offsets", 0, bytearray(GOOD), VERSION, -1, client
             )
             return row[2]
 
@@ -503,7 +503,7 @@ def test_replicas_in_sync(
         settings = {"min.insync.replicas": str(wanted)}
         partition.update_config(LogConfig.from_topic_configs(settings, worker.config.log_config()))
         lead_replicas(partition, replicas, isr)
-        row, _unsafe = produce_append.append(worker, "t", 0, bytearray(GOOD), VERSION, -1, "me")
+        row, _unsafe = produce_append.append(worker.for_produce, "t", 0, bytearray(GOOD), VERSION, -1, "me")
         assert row[2] == code
 
     with_family(tmp_path, body, workers=1)
@@ -523,7 +523,7 @@ def test_an_append_wakes_who_waits_for_it(tmp_path: Path) -> None:
         )
         await asyncio.sleep(0.02)  # nothing is to happen: only waiting shows that
         assert not waiting.done()
-        produce_append.append(other, "t", theirs, bytearray(GOOD), VERSION, 1, "me")
+        produce_append.append(other.for_produce, "t", theirs, bytearray(GOOD), VERSION, 1, "me")
         await asyncio.wait_for(waiting, 60)
 
     with_family(tmp_path, body)

@@ -46,7 +46,7 @@ def test_an_epoch_that_rises_fails_producers_only_when_another_broker_led(
         unsafe = Unsafe(partition, flush_to=0, unacknowledged=Unacknowledged.up_to(partition, 0))
         rows: list[Row] = [("t", 0, 0, *_NO_ROW[3:])]
         answered = asyncio.Event()
-        when_safe(worker, rows, [unsafe], 60_000, answered.set)
+        when_safe(worker.for_produce, rows, [unsafe], 60_000, answered.set)
         if follows_between:
             await follow(family, "t", [0], leader=1, epoch=partition.leader_epoch + 1)
         lead_replicas(partition, [0, 1, 2], [0])  # the next epoch, in which all up to there is committed
@@ -66,11 +66,13 @@ def test_records_are_acknowledged_once_the_isr_has_shrunk_though_the_epoch_rose(
         await family.lead("t", [0])
         partition = worker.partitions.led["t", 0]
         lead_replicas(partition, [0, 1, 2], [0, 1, 2])
-        row, unsafe = produce_append.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None)
+        row, unsafe = produce_append.append(
+            worker.for_produce, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None
+        )
         assert unsafe is not None
         rows = [row]
         answered = asyncio.Event()
-        when_safe(worker, rows, [unsafe], 60_000, answered.set)
+        when_safe(worker.for_produce, rows, [unsafe], 60_000, answered.set)
         worker.progress.follower_fetched(partition, 1, 1, 0)
         assert not answered.is_set()
         epoch = partition.leader_epoch
@@ -96,12 +98,14 @@ def test_records_on_a_disk_that_fails_are_answered_at_once_and_their_partition_a
         await family.lead("t", [0])
         partition = worker.partitions.led["t", 0]
         lead_replicas(partition, [0, 1, 2], [0, 1])
-        row, unsafe = produce_append.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None)
+        row, unsafe = produce_append.append(
+            worker.for_produce, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None
+        )
         assert unsafe is not None
         rows = [row]
         assert rows[0][2] == ErrorCode.NONE
         answered = asyncio.Event()
-        when_safe(worker, rows, [unsafe], 60_000, answered.set)
+        when_safe(worker.for_produce, rows, [unsafe], 60_000, answered.set)
         worker.progress.follower_fetched(partition, 2, 1, 0)
         assert not answered.is_set()
         worker.disks.directory_failed(partition.log.directory.parent)
@@ -143,11 +147,13 @@ def test_nobody_waits_for_a_follower_that_will_not_be_in_sync(tmp_path: Path, ne
         assert partition.leadership is not None
         proposal = partition.leadership.proposed
         assert proposal is not None
-        row, unsafe = produce_append.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None)
+        row, unsafe = produce_append.append(
+            worker.for_produce, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None
+        )
         assert unsafe is not None
         rows = [row]
         answered = asyncio.Event()
-        when_safe(worker, rows, [unsafe], 60_000, answered.set)
+        when_safe(worker.for_produce, rows, [unsafe], 60_000, answered.set)
         worker.progress.follower_fetched(partition, 1, 1, 0)
         assert not answered.is_set()
         if news == "it is gone":
