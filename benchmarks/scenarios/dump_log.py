@@ -84,7 +84,7 @@ def segment_of(target: Target, layout: Layout, *, bytes_max: int, records_max: i
             if offset:
                 index.write(_INDEX_ENTRY.pack(offset + per_batch - 1, size))
             batch = batches[offset // per_batch % _BATCHES_THAT_DIFFER]
-            stamp(batch, 0, base_offset=offset, leader_epoch=0)
+            stamp(batch, 0, len(batch), base_offset=offset, leader_epoch=0)
             size += file.write(batch)
             offset += per_batch
     return path

@@ -342,14 +342,17 @@ class ServerConnection:
             answer = self._handle(self, data[position + 4 : after])
             if self._closing:
                 break
-            if self._due or answer is None or isinstance(answer, _NO_ANSWER_YET):
+            # Most answers are a tuple, which is told at once.
+            if self._due or (
+                type(answer) is not tuple and (answer is None or isinstance(answer, _NO_ANSWER_YET))
+            ):
                 if not self._set_aside(answer, data, position, after, answers):
                     break
                 position = after
                 continue
             position = after
             served += self._turns
-            for part in answer:
+            for part in cast("Answer", answer):
                 answers.append(part)
                 weight += ANSWER_BYTES_PER_WRITE_MAX if type(part) is FileRange else len(part)
             if served >= _REQUESTS_PER_TURN_MAX or weight >= ANSWER_BYTES_PER_WRITE_MAX:

@@ -34,7 +34,8 @@ ATTRIBUTE_DELETE_HORIZON: Final = 0x40
 NO_SEQUENCE: Final = -1
 
 _BASE_OFFSET: Final = Struct(">q")
-_LEADER_EPOCH: Final = Struct(">i")
+_PLACE: Final = Struct(">qii")
+"""Base offset, length and leader epoch, with which a batch begins."""
 _CRC: Final = Struct(">I")
 _ATTRIBUTES: Final = Struct(">h")
 _UP_TO_MAGIC: Final = Struct(">qiib")
@@ -180,10 +181,14 @@ def producer_in(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
     return _PRODUCER.unpack_from(buffer, _PRODUCER_POSITION + position)
 
 
-def stamp(buffer: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int) -> None:
-    """Give a batch its place in the log. Both fields lie outside the CRC, so it stays right."""
-    _BASE_OFFSET.pack_into(buffer, position, base_offset)
-    _LEADER_EPOCH.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
+def stamp(
+    buffer: bytearray | memoryview, position: int, size: int, *, base_offset: int, leader_epoch: int
+) -> None:
+    """Give the batch of ``size`` bytes its place in the log. The fields lie outside the CRC, so it stays right.
+
+    Its length, which lies between them, is written as it is: that costs less than a second call.
+    """
+    _PLACE.pack_into(buffer, position, base_offset, size - LOG_OVERHEAD, leader_epoch)
 
 
 def stamp_times(

@@ -143,7 +143,7 @@ class Log(LogReader):
                 if duplicate is not None:
                     return AppendResult.of_resent(duplicate, self.log_start_offset)
             position, size, timestamp = batch.position, batch.size, batch.max_timestamp
-            stamp(data, position, base_offset=offset, leader_epoch=leader_epoch)
+            stamp(data, position, size, base_offset=offset, leader_epoch=leader_epoch)
             newest = timestamp if timestamp > newest else newest
             appended.append((position, size, last, timestamp))
             offset = last + 1

@@ -179,8 +179,7 @@ _PRODUCED_9: Final = Struct(">ihqqqBBB")
 # A whole answer for one partition: size, header and counts; the name; numbers, up to throttle time and tags.
 _ONE_START_8: Final = Struct(">iiih")
 _ONE_END_8: Final = Struct(">iihqqqihi")
-_ONE_START_9: Final = Struct(">iiBBB")
-_ONE_END_9: Final = Struct(">BihqqqBBBBiB")
+_ONE_9: Final = ">iiBBB%dsBihqqqBBBBiB"
 _SIZE_CORRELATION: Final = Struct(">ii")
 _SIZE_CORRELATION_TAGS: Final = Struct(">iib")
 
@@ -197,30 +196,38 @@ def encode_produce_answer(
         topic, partition, code, base_offset, append_time_ms, start_offset, errors, message, leader = rows[0]
         if not errors and message is None and leader is None:
             # What a busy producer gets: everything but the topic's name is of a fixed size.
-            name = topic.encode()
-            size = len(name)
             try:
-                if version < 9:
+                if version >= 9:
+                    known = _shapes_9.get(topic)
+                    pack, name, size = known if known is not None else _shape_9(topic)
+                    if size:
+                        return pack(
+                            size,
+                            correlation_id,
+                            0,
+                            2,
+                            len(name) + 1,
+                            name,
+                            2,
+                            partition,
+                            code,
+                            base_offset,
+                            append_time_ms,
+                            start_offset,
+                            1,
+                            0,
+                            0,
+                            0,
+                            throttle_ms,
+                            0,
+                        )
+                else:
+                    name = topic.encode()
+                    size = len(name)
                     end = _ONE_END_8.pack(
                         1, partition, code, base_offset, append_time_ms, start_offset, 0, -1, throttle_ms
                     )
                     return _ONE_START_8.pack(size + _ONE_BYTES_8, correlation_id, 1, size) + name + end
-                if size < 127:
-                    end = _ONE_END_9.pack(
-                        2,
-                        partition,
-                        code,
-                        base_offset,
-                        append_time_ms,
-                        start_offset,
-                        1,
-                        0,
-                        0,
-                        0,
-                        throttle_ms,
-                        0,
-                    )
-                    return _ONE_START_9.pack(size + _ONE_BYTES_9, correlation_id, 0, 2, size + 1) + name + end
             except StructError as error:
                 raise ValueError(f"Produce response v{version}: {error}") from error
     body = encode_produce_response(version, rows, throttle_ms, endpoints)
@@ -230,8 +237,24 @@ def encode_produce_answer(
 
 
 _ONE_BYTES_8: Final = _ONE_START_8.size - 4 + _ONE_END_8.size
-_ONE_BYTES_9: Final = _ONE_START_9.size - 4 + _ONE_END_9.size
 """Of such an answer behind its length prefix, the name apart."""
+_LONGEST_NAME_9: Final = 126
+"""A longer one has a length of two bytes."""
+_SHAPES_MAX: Final = 1_000
+_Shape: TypeAlias = tuple[Callable[..., bytes], bytes, int]
+_shapes_9: Final[dict[str, _Shape]] = {}
+"""By topic: what packs an answer for one of its partitions, its name, and how many bytes follow the length prefix; none
+where the name is too long."""
+
+
+def _shape_9(topic: str) -> _Shape:
+    name = topic.encode()
+    packing = Struct(_ONE_9 % len(name))
+    shape = packing.pack, name, packing.size - 4 if len(name) <= _LONGEST_NAME_9 else 0
+    if len(_shapes_9) >= _SHAPES_MAX:
+        _shapes_9.clear()
+    _shapes_9[topic] = shape
+    return shape
 
 
 def encode_produce_response(

@@ -139,9 +139,9 @@ class Dispatcher(Generic[PortT]):
             key: versions(key) for key in sorted({*frame_apis, *message_apis, *control_apis})
         }
         self._served_by_frame: Final = {
-            (key, version): api for key, api in frame_apis.items() for version in self._versions[key]
+            key << 16 | version: api for key, api in frame_apis.items() for version in self._versions[key]
         }
-        """What :meth:`serve` finds for the hot paths, by key and version."""
+        """What :meth:`serve` finds for the hot paths, by key and version, both in one number."""
 
     @property
     def served(self) -> dict[int, range]:
@@ -165,7 +165,7 @@ class Dispatcher(Generic[PortT]):
                 and is_logged(header)
             ):
                 logged = LoggedRequest(connection, header, data, position)
-            frame_api = self._served_by_frame.get((api_key, api_version))
+            frame_api = self._served_by_frame.get(api_key << 16 | api_version & 0xFFFF)
             if frame_api is not None:
                 answer = frame_api(self._worker, connection, header, data, position)
             else:

@@ -232,6 +232,19 @@ def test_produce_responses_are_written_alike(
     assert encode_produce_answer(version, 7, rows, throttle_ms, endpoints) == whole
 
 
+@pytest.mark.parametrize("version", [8, 9, 11])
+def test_answers_about_one_partition_hold_for_any_number_of_topics_and_length_of_a_name(version: int) -> None:
+    names = ["t" * size for size in (1, 125, 126, 127, 128, 249)] + ["\u00e4" * 63, "\u00e4" * 64]
+    names += [f"topic-{number}" for number in range(1_100)]
+    for name in [*names, *names[:8]]:
+        answer = encode_produce_answer(version, 7, [(name, 3, 0, 5, -1, 0, [], None, None)], 9)
+        expected = ProduceResponse(throttle_time_ms=9, responses=[TopicProduceResponse(name=name)])
+        expected.responses[0].partition_responses = [
+            PartitionProduceResponse(index=3, base_offset=5, log_append_time_ms=-1, log_start_offset=0)
+        ]
+        assert answer == encode_response(ApiKey.PRODUCE, version, 7, expected)
+
+
 @pytest.mark.parametrize("version", FETCH)
 @given(rows=FETCHED, throttle_ms=INT32, code=CODES, session_id=INT32, endpoints=ENDPOINTS)
 @SOME

@@ -36,7 +36,7 @@ def test_a_plain_batch_is_validated_in_place() -> None:
 
 def test_stamping_leaves_the_checksum_right() -> None:
     data = build_batch([(1000, None, b"v", ())])
-    batch.stamp(data, 0, base_offset=77, leader_epoch=5)
+    batch.stamp(data, 0, len(data), base_offset=77, leader_epoch=5)
     header = batch.read_header(data)
     assert (header.base_offset, header.partition_leader_epoch, header.next_offset) == (77, 5, 78)
     assert batch.crc_is_valid(data, 0, len(data))

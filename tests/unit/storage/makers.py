@@ -182,7 +182,7 @@ def end_transaction(
 
 def stored(data: bytearray, offset: int, leader_epoch: int = 0) -> bytearray:
     """A batch as a leader sends it."""
-    stamp(data, 0, base_offset=offset, leader_epoch=leader_epoch)
+    stamp(data, 0, len(data), base_offset=offset, leader_epoch=leader_epoch)
     return data
 
 

@@ -94,7 +94,7 @@ class TwoBrokers:
             data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         elif offset < END:
             batch = bytearray(build_batch([(0, None, b"%d" % offset, ())]))
-            stamp(batch, 0, base_offset=offset, leader_epoch=0)
+            stamp(batch, 0, len(batch), base_offset=offset, leader_epoch=0)
             data.records = bytes(batch)
         return data
 

@@ -19,7 +19,7 @@ NEVER = threading.Event().is_set
 
 def batch(base: int, *values: bytes) -> bytes:
     data = bytearray(build_batch([(1_000, b"k", value, ()) for value in values]))
-    stamp(data, 0, base_offset=base, leader_epoch=0)
+    stamp(data, 0, len(data), base_offset=base, leader_epoch=0)
     return bytes(data)
 
 

@@ -378,7 +378,7 @@ def _batches(request: Message) -> FetchResponse:
     for topic in request.topics:
         for one in topic.partitions:
             batch = build_batch([(1, None, b"v", [])])
-            stamp(batch, 0, base_offset=one.fetch_offset, leader_epoch=1)
+            stamp(batch, 0, len(batch), base_offset=one.fetch_offset, leader_epoch=1)
             data = PartitionData(partition_index=one.partition, records=bytes(batch), high_watermark=0)
             responses.append(FetchableTopicResponse(topic_id=topic.topic_id, partitions=[data]))
     return FetchResponse(session_id=7, responses=responses)
