@@ -601,7 +601,7 @@ def real_code_in(world: World, brokers: list[Broker]) -> Iterator[None]:
             (logs, "uuid4", uuid4),
             (log_directory, "uuid4", uuid4),
             (local_channels, "perf_counter_ns", lambda: int(world.now_s * 1e9)),
-            (dispatch, "perf_counter_ns", lambda: int(world.now_s * 1e9)),
+            (dispatch, "_now_ns", lambda: int(world.now_s * 1e9)),
             (session_file, "_boot_id", boot_id),
             (SystemClock, "now_ms", lambda _self: world.now_ms()),
             (SystemClock, "monotonic_ms", lambda _self: world.monotonic_ms()),
