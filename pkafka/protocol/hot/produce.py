@@ -180,6 +180,7 @@ _PRODUCED_9: Final = Struct(">ihqqqBBB")
 _ONE_START_8: Final = Struct(">iiih")
 _ONE_END_8: Final = Struct(">iihqqqihi")
 _ONE_9: Final = ">iiBBB%dsBihqqqBBBBiB"
+"""Of a topic whose name has so many bytes."""
 _SIZE_CORRELATION: Final = Struct(">ii")
 _SIZE_CORRELATION_TAGS: Final = Struct(">iib")
 
