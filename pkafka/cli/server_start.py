@@ -68,7 +68,10 @@ def main(
         raise click.UsageError(
             f"{properties} is not a readable file; without one the broker runs on defaults"
         )
-    from pkafka.server.config.broker_config import BrokerConfig
+    from pkafka.server.ipc.garbage import importing_for_good
+
+    with importing_for_good():
+        from pkafka.server.config.broker_config import BrokerConfig
 
     config = BrokerConfig.load(
         properties, {key: value.strip() for key, value in settings.items()}, _environment_defaults()
@@ -103,7 +106,10 @@ def _environment_defaults() -> dict[str, str]:
 
 
 def _run(config: "BrokerConfig", *, adopt: bool, ready_file: Path | None, started: Daemon | None) -> int:
-    from pkafka.server.broker import StartRefused, run_broker
+    from pkafka.server.ipc.garbage import importing_for_good
+
+    with importing_for_good():
+        from pkafka.server.broker import StartRefused, run_broker
 
     def on_ready(facts: Mapping[str, Any]) -> None:
         address = facts["listeners"][0]

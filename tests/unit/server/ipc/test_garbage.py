@@ -20,6 +20,21 @@ before = gc.get_freeze_count()
 gc.collect()
 print(gc.get_freeze_count() - before >= len(held), any(one is held for one in gc.get_objects()))
 """
+IMPORTS_FOR_GOOD = """
+import contextlib
+import gc
+from pkafka.server.ipc.garbage import importing_for_good
+
+collections = []
+gc.callbacks.append(lambda phase, info: collections.append(phase))
+gc.collect()
+collections.clear()
+with contextlib.suppress(ImportError), importing_for_good():
+    held = [[number] for number in range(10_000)]
+    if {fails}:
+        import pkafka.of_nothing
+print(len(collections), gc.isenabled(), any(one is held for one in gc.get_objects()))
+"""
 
 
 def spared(generation: int, took_s: float) -> bool:
@@ -50,3 +65,14 @@ def test_later_collections_do_not_look_at_it() -> None:
     )
     assert told.stdout.split() == ["True", "False"]
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_nothing_looks_for_garbage_while_a_process_imports_for_good(fails: bool) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", IMPORTS_FOR_GOOD.format(fails=fails)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.split() == ["0", "True", "False"]
