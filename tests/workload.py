@@ -24,7 +24,7 @@ from pkafka.clients.consumer import Consumer
 from pkafka.clients.consumer.records import ConsumerRecords
 from pkafka.clients.errors import ClientError
 from pkafka.clients.producer import Producer
-from pkafka.clients.producer.futures import RecordMetadata
+from pkafka.clients.producer.record_metadata import RecordMetadata
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from tests.cluster import SETTINGS, Cluster

@@ -25,7 +25,7 @@ from pkafka.model import Millis
 
 if TYPE_CHECKING:
     from pkafka.clients.consumer.records import ConsumerRecord, ConsumerRecords
-    from pkafka.clients.producer.futures import RecordMetadata
+    from pkafka.clients.producer.record_metadata import RecordMetadata
 
 ID_HEADER: Final = "pkafka.audit.id"
 """Sixteen bytes, the same in all copies of a message and in no other message."""

@@ -12,9 +12,9 @@ from pkafka.clients.producer.futures import (
     FailedFuture,
     Placed,
     RecordFuture,
-    RecordMetadata,
     metadata_of,
 )
+from pkafka.clients.producer.record_metadata import RecordMetadata
 
 RecordOutcome = asyncio.Future[RecordMetadata]
 BatchOutcome = asyncio.Future[list[BatchMetadata]]

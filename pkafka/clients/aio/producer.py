@@ -20,8 +20,9 @@ from pkafka.clients.errors import (
 from pkafka.clients.metrics import Metric, MetricName
 from pkafka.clients.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from pkafka.clients.producer.accumulator import Accumulator
-from pkafka.clients.producer.futures import BatchFuture, FailedFuture, RecordFuture, RecordMetadata
+from pkafka.clients.producer.futures import BatchFuture, FailedFuture, RecordFuture
 from pkafka.clients.producer.producer import Producer
+from pkafka.clients.producer.record_metadata import RecordMetadata
 from pkafka.clock import Clock
 from pkafka.errors import ApiError
 from pkafka.model import TopicPartition

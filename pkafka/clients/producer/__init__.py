@@ -5,11 +5,12 @@ from pkafka.clients.producer.errors import (
     TransactionAbortedError,
     TransactionError,
 )
-from pkafka.clients.producer.futures import BatchFuture, BatchMetadata, RecordFuture, RecordMetadata
+from pkafka.clients.producer.futures import BatchFuture, BatchMetadata, RecordFuture
 from pkafka.clients.producer.interceptors import ProducerInterceptor
 from pkafka.clients.producer.partitioner import Partitioner, RoundRobinPartitioner
 from pkafka.clients.producer.producer import Producer
 from pkafka.clients.producer.record import ProducerRecord
+from pkafka.clients.producer.record_metadata import RecordMetadata
 
 __all__ = [
     "BatchFuture",

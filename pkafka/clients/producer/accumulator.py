@@ -11,7 +11,8 @@ from typing import Final
 
 from pkafka.clients.config import ProducerConfig
 from pkafka.clients.errors import BufferExhaustedError, ClientTimeoutError, ClosedError, Stage
-from pkafka.clients.producer.batch import Callback, Part, ProducerBatch
+from pkafka.clients.producer.batch import Part, ProducerBatch
+from pkafka.clients.producer.callbacks import Callback
 from pkafka.clients.producer.configured import level_of
 from pkafka.clients.producer.futures import RecordFuture, Sent
 from pkafka.clients.producer.gathering import NO_RUN, Run
@@ -128,7 +129,7 @@ class Accumulator:
             future.key_size = -1 if key is None else len(key)
             future.value_size = -1 if value is None else len(value)
             if callback is not None:
-                batch.callbacks.append((future, callback))
+                batch.call_back(callback, future.index, timestamp_ms, future.key_size, future.value_size)
             size = builder.size_bytes
             if size > batch.reserved_bytes:
                 self._grow(batch)

@@ -9,16 +9,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from pkafka.clients.producer.callbacks import Callback, RecordCallbacks
 from pkafka.records.builder import BatchBuilder
 
 if TYPE_CHECKING:
-    from pkafka.clients.producer.futures import RecordFuture, RecordMetadata
     from pkafka.clients.producer.gathering import Run
     from pkafka.clients.producer.queues import PartitionQueue
-
-Callback = Callable[["RecordMetadata", Exception | None], None]
-"""Called once, on the sender thread, in the order of sends within a partition, before the future is done. With an
-error the metadata has -1 for what is not known."""
 
 # Waiters and the sender meet here; held for a few instructions, once a wait and once a batch.
 _SETTLING = threading.Lock()
@@ -97,7 +93,7 @@ class ProducerBatch:
         """The one whose record was added last."""
         self.run: Run | None = None
         """Its last records, while they are not encoded."""
-        self.callbacks: list[tuple[RecordFuture, Callback]] = []
+        self.callbacks: list[RecordCallbacks] = []
         self.finished = False
         self.base_offset = -1
         self.append_time_ms = -1
@@ -136,11 +132,8 @@ class ProducerBatch:
         self.error = error
         self.record_errors = record_errors
         callbacks, self.callbacks = self.callbacks, []
-        for future, callback in callbacks:
-            try:
-                callback(*future.settled())
-            except Exception:  # noqa: BLE001 - the user's, and no concern of other records
-                _log.exception("a producer callback for %s failed", self.queue.partition)
+        for each in callbacks:
+            each.call(self)
         with _SETTLING:
             self.finished = True
             event, listeners, self._listeners = self._event, self._listeners, []
@@ -153,12 +146,27 @@ class ProducerBatch:
                 _log.exception("a listener for a batch of %s failed", self.queue.partition)
         return True
 
+    def call_back(
+        self, callback: Callback, index: int, timestamp_ms: int, key_size: int, value_size: int
+    ) -> None:
+        """Have ``callback`` told the outcome of the last record; its arguments are as in :class:`RecordCallbacks`."""
+        if not self.callbacks or self.callbacks[-1].timestamp_ms != timestamp_ms:
+            self.callbacks.append(RecordCallbacks(timestamp_ms, [], [], [], []))
+        last = self.callbacks[-1]
+        # A Ctrl-C may have ended an earlier call between two of these columns: there are as many rows as indexes.
+        count = len(last.indexes)
+        del last.callbacks[count:], last.key_sizes[count:], last.value_sizes[count:]
+        last.callbacks.append(callback)
+        last.key_sizes.append(key_size)
+        last.value_sizes.append(value_size)
+        last.indexes.append(index)
+
     def split(self, halves: tuple["ProducerBatch", "ProducerBatch"]) -> None:
         """From now on the records of this batch are those of two others; callbacks and listeners go along."""
         middle = halves[0].count
-        for future, callback in self.callbacks:
-            half = halves[0] if future.place()[1] < middle else halves[1]
-            half.callbacks.append((future, callback))
+        for each in self.callbacks:
+            for half, part in zip(halves, each.split(middle), strict=True):
+                half.callbacks.append(part)
         self.callbacks = []
         with _SETTLING:
             self.halves = halves

@@ -13,9 +13,14 @@ class EncodedHeaders:
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, bytes | None], ...], bytes] = {}
+        self._last: tuple[Sequence[tuple[str, bytes | None]], bytes] = ((), NO_HEADERS)
+        """What most records have: found without a hash. A copy, as the application may change its list."""
 
     def of(self, headers: Sequence[tuple[str, bytes | None]]) -> bytes:
         """The bytes of headers, their number included."""
+        last, encoded = self._last
+        if headers == last:
+            return encoded
         if not headers:
             return NO_HEADERS
         each = tuple(headers)
@@ -28,4 +33,5 @@ class EncodedHeaders:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[each] = found
+        self._last = list(each) if isinstance(headers, list) else each, found
         return found

@@ -3,30 +3,11 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pkafka.clients.errors import ClientTimeoutError, Stage
 from pkafka.clients.producer.batch import Part, ProducerBatch
-
-
-class RecordMetadata(NamedTuple):
-    """Where a record went.
-
-    ``offset`` is -1 when the broker was not asked (acks=0), did not say, or refused the record; sizes are -1 for null.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    serialized_key_size: int = -1
-    serialized_value_size: int = -1
-
-
-# Without a frame of Python for each record.
-_new_metadata: Final[
-    Callable[[type[RecordMetadata], tuple[str, int, int, int, int, int]], RecordMetadata]
-] = tuple.__new__
+from pkafka.clients.producer.record_metadata import RecordMetadata, new_metadata
 
 
 class Placed:
@@ -65,7 +46,7 @@ class Placed:
             if error is not None:
                 return RecordMetadata(topic, partition, -1, -1), error
         base, timestamp_ms = batch.base_offset, batch.append_time_ms
-        return _new_metadata(
+        return new_metadata(
             RecordMetadata,
             (
                 topic,
@@ -88,7 +69,7 @@ def metadata_of(batch: ProducerBatch, places: Iterable[Placed]) -> list[RecordMe
     topic, partition = batch.queue.partition
     base, stamp_ms = batch.base_offset, batch.append_time_ms
     return [
-        _new_metadata(
+        new_metadata(
             RecordMetadata,
             (
                 topic,

@@ -11,7 +11,8 @@ still open. What is in the list by the time the run ends was taken; a record tha
 import threading
 from typing import Final
 
-from pkafka.clients.producer.batch import Callback, ProducerBatch
+from pkafka.clients.producer.batch import ProducerBatch
+from pkafka.clients.producer.callbacks import Callback, RecordCallbacks
 from pkafka.clients.producer.futures import Placed, RecordFuture
 from pkafka.records import varint
 from pkafka.records.builder import NO_HEADERS
@@ -86,7 +87,8 @@ class Run:
         self.is_open = batch is not None
         self.values: list[bytes | None] = []
         self.keys: list[bytes | None] | None = [] if has_keys else None
-        self.callbacks: list[tuple[RecordFuture, Callback]] = []
+        self.callbacks: dict[int, Callback] = {}
+        """By the place of their records in :attr:`values`."""
         self.first = 0 if batch is None else batch.builder.count
         """How many records the batch had before."""
         self.taken = 0
@@ -142,7 +144,7 @@ class Run:
         future.key_size = -1 if key is None else key_size
         future.value_size = -1 if value is None else value_size
         if callback is not None:
-            self.callbacks.append((future, callback))
+            self.callbacks[len(self.values)] = callback
         if keys is not None:
             del keys[len(self.values) :]  # a Ctrl-C may have come between a key and its value
             keys.append(key)
@@ -171,12 +173,26 @@ class Run:
             end = builder.append_many(self.stamp_ms, self.values, self.keys, self.headers, done, count)
             assert end > done, "a run has what fits the batch"
         if self.callbacks:
-            # By index, because a Ctrl-C may have come between a record and its callback.
-            each = {future.index: (future, callback) for future, callback in self.callbacks}
-            batch.callbacks += [pair for index, pair in each.items() if index < builder.count]
+            batch.callbacks.append(self._called_back(count))
         batch.run = None
         self._forget()
         return builder.size_bytes - before
+
+    def _called_back(self, count: int) -> RecordCallbacks:
+        """The callbacks of the first ``count`` records."""
+        # By the records' places, because a Ctrl-C may have come between a record and its callback. A copy in one step:
+        # the owner may still add records, which are not taken any more.
+        callbacks = self.callbacks.copy()
+        while callbacks and next(reversed(callbacks)) >= count:
+            callbacks.popitem()
+        keys, values = self.keys, self.values
+        return RecordCallbacks(
+            self.stamp_ms,
+            [self.first + place for place in callbacks],
+            list(callbacks.values()),
+            [-1] * len(callbacks) if keys is None else [_size_of(keys[place]) for place in callbacks],
+            [_size_of(values[place]) for place in callbacks],
+        )
 
     def _forget(self) -> None:
         """Have nobody keep the records: there is a run for every partition."""
@@ -186,6 +202,10 @@ class Run:
             queue.run = NO_RUN
         if queue.topic.run is self:
             queue.topic.run = NO_RUN
+
+
+def _size_of(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
 
 
 def _bytes_of(number_max: int) -> int:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from pkafka.clients import plugins
-from pkafka.clients.producer.batch import Callback
-from pkafka.clients.producer.futures import RecordMetadata
+from pkafka.clients.producer.callbacks import Callback
 from pkafka.clients.producer.record import ProducerRecord
+from pkafka.clients.producer.record_metadata import RecordMetadata
 
 _METHODS: Final = ("on_send", "on_acknowledgement")
 _log = logging.getLogger(__name__)

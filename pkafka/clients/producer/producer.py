@@ -27,7 +27,7 @@ from pkafka.clients.errors import (
 )
 from pkafka.clients.metrics import Metric, MetricName, metrics_of
 from pkafka.clients.network_metrics import NetworkMetrics
-from pkafka.clients.producer.batch import Callback
+from pkafka.clients.producer.callbacks import Callback
 from pkafka.clients.producer.configured import (
     all_bytes,
     partitioner_of,
@@ -41,7 +41,6 @@ from pkafka.clients.producer.futures import (
     BatchMetadata,
     FailedFuture,
     RecordFuture,
-    RecordMetadata,
     Sent,
 )
 from pkafka.clients.producer.gathering import NO_RUN
@@ -53,6 +52,7 @@ from pkafka.clients.producer.partition_choice import PartitionChoice
 from pkafka.clients.producer.queues import TopicQueues
 from pkafka.clients.producer.raw_sending import RawSending
 from pkafka.clients.producer.record import ProducerRecord, check_place
+from pkafka.clients.producer.record_metadata import RecordMetadata
 from pkafka.clients.producer.sender import Sender
 from pkafka.clients.producer.size_limits import SizeLimits
 from pkafka.clients.producer.transaction_calls import TransactionCalls
@@ -192,16 +192,15 @@ class Producer(TransactionCalls):
             future.key_size = -1
             future.value_size = len(value)
             if callback is not None:
-                run.callbacks.append((future, callback))
+                run.callbacks[len(run.values)] = callback
             run.values.append(value)
             if run.is_open or run.has(future):
                 return future
         if (
-            type(key) is bytes
+            (type(key) is bytes or (headers and key is None))
             and partition is None
             and timestamp_ms is None
             and type(value) is bytes
-            and not headers
             and type(topic) is str
             and self._accumulator.shows_runs
             and (layout := self._topics.get(topic)) is not None
@@ -214,7 +213,7 @@ class Producer(TransactionCalls):
                 layout.generation,
                 key,
                 value,
-                NO_HEADERS,
+                self._headers.of(headers) if headers else NO_HEADERS,
                 callback,
             )
             if joined is not None:

@@ -19,7 +19,7 @@ from pkafka.clients.consumer import Consumer
 from pkafka.clients.consumer.records import ConsumerRecord
 from pkafka.clients.errors import ClientError, WakeupError
 from pkafka.clients.producer import Producer
-from pkafka.clients.producer.batch import Callback
+from pkafka.clients.producer.callbacks import Callback
 from pkafka.clients.producer.futures import RecordFuture
 from pkafka.connect.errors import ConfigError, ConnectError
 from pkafka.connect.worker_config import WorkerConfig

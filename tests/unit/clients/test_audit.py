@@ -16,8 +16,8 @@ from pkafka.clients.audit import (
 )
 from pkafka.clients.consumer.records import ConsumerRecord, ConsumerRecords
 from pkafka.clients.producer import Producer
-from pkafka.clients.producer.futures import RecordMetadata
 from pkafka.clients.producer.record import ProducerRecord
+from pkafka.clients.producer.record_metadata import RecordMetadata
 from pkafka.clock import ManualClock
 from pkafka.errors import ConfigError
 from tests.fakes.broker import FakeBroker

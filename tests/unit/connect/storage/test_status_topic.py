@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pkafka.clients.producer.batch import Callback
+from pkafka.clients.producer.callbacks import Callback
 from pkafka.connect.distributed.cluster_statuses import ClusterStatuses
 from pkafka.connect.states import State, TaskName
 from pkafka.connect.storage import status_topic
