@@ -145,6 +145,8 @@ class Run:
         future.value_size = -1 if value is None else value_size
         if callback is not None:
             self.callbacks[len(self.values)] = callback
+        elif self.callbacks:
+            self.callbacks.pop(len(self.values), None)  # of a record that a Ctrl-C kept out
         if keys is not None:
             del keys[len(self.values) :]  # a Ctrl-C may have come between a key and its value
             keys.append(key)

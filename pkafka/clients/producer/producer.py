@@ -193,6 +193,8 @@ class Producer(TransactionCalls):
             future.value_size = len(value)
             if callback is not None:
                 run.callbacks[len(run.values)] = callback
+            elif run.callbacks:
+                run.callbacks.pop(len(run.values), None)  # of a record that a Ctrl-C kept out
             run.values.append(value)
             if run.is_open or run.has(future):
                 return future

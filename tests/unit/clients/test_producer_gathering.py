@@ -451,6 +451,23 @@ def test_ctrl_c_leaves_keys_values_and_callbacks_together(key: bytes | None) -> 
         assert called == ["kept 4", "kept 5"]
 
 
+@pytest.mark.parametrize("key", [None, b"key"])
+def test_a_callback_of_a_record_that_ctrl_c_kept_out_is_not_told_of_the_next_one(key: bytes | None) -> None:
+    called: list[str] = []
+    with frozen(**LINGERS) as (logs, producer):
+        for number in range(4):
+            producer.send(TOPIC, b"%d" % number, key)
+        run = _open_run(producer)
+        run.values = Interrupted(run)  # type: ignore[assignment] # append() and len() are all that is called
+        with pytest.raises(KeyboardInterrupt):
+            producer.send(TOPIC, b"lost", key, callback=lambda *_: called.append("lost"))
+        producer.send(TOPIC, b"4", key)
+        producer.send(TOPIC, b"5", key, callback=lambda *_: called.append("kept"))
+        producer.flush(20)
+        assert [each.value for each in logs.records[TOPIC, 0]] == [b"%d" % number for number in range(6)]
+    assert called == ["kept"]
+
+
 def test_records_that_were_only_gathered_fail_with_their_batch() -> None:
     failed: list[Exception | None] = []
     with frozen(**LINGERS) as (logs, producer):
