@@ -236,7 +236,9 @@ def test_topics_that_are_created_by_using_them_count(
     with _Client(system, topic) as client:
         answer = client.ask(create_topics.CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 7)
     # They are created whatever the quota says, and their client is not slowed down; but it owes for all of them.
-    assert told == [(int(ErrorCode.LEADER_NOT_AVAILABLE), 0)] * 3
+    # Where the controller is quicker than the answer, the answer has the topic already.
+    assert {code for code, _ in told} <= {int(ErrorCode.LEADER_NOT_AVAILABLE), int(ErrorCode.NONE)}
+    assert [throttle_ms for _, throttle_ms in told] == [0] * 3
     assert answer.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert 200_000 < answer.throttle_time_ms <= 289_000
 
