@@ -427,6 +427,14 @@ def test_a_child_process_adds_nothing_to_a_run(key: bytes | None) -> None:
         producer._is_forsaken = False  # so that it can be closed: this is no child
 
 
+def _send_until_ctrl_c(producer: Producer, key: bytes | None) -> None:
+    """Send four records; somebody presses Ctrl-C in the next send."""
+    for number in range(4):
+        producer.send(TOPIC, b"%d" % number, key)
+    run = _open_run(producer)
+    run.values = Interrupted(run)  # type: ignore[assignment] # append() and len() are all that is called
+
+
 @pytest.mark.parametrize("key", [None, b"key"])
 def test_ctrl_c_leaves_keys_values_and_callbacks_together(key: bytes | None) -> None:
     called: list[str] = []
@@ -435,10 +443,7 @@ def test_ctrl_c_leaves_keys_values_and_callbacks_together(key: bytes | None) -> 
         called.append(f"{name} {metadata.offset}")
 
     with frozen(**LINGERS) as (logs, producer):
-        for number in range(4):
-            producer.send(TOPIC, b"%d" % number, key)
-        run = _open_run(producer)
-        run.values = Interrupted(run)  # type: ignore[assignment] # append() and len() are all that is called
+        _send_until_ctrl_c(producer, key)
         with pytest.raises(KeyboardInterrupt):
             producer.send(TOPIC, b"lost", key and b"lost key", callback=partial(note, "lost"))
         futures = [
@@ -455,10 +460,7 @@ def test_ctrl_c_leaves_keys_values_and_callbacks_together(key: bytes | None) -> 
 def test_a_callback_of_a_record_that_ctrl_c_kept_out_is_not_told_of_the_next_one(key: bytes | None) -> None:
     called: list[str] = []
     with frozen(**LINGERS) as (logs, producer):
-        for number in range(4):
-            producer.send(TOPIC, b"%d" % number, key)
-        run = _open_run(producer)
-        run.values = Interrupted(run)  # type: ignore[assignment] # append() and len() are all that is called
+        _send_until_ctrl_c(producer, key)
         with pytest.raises(KeyboardInterrupt):
             producer.send(TOPIC, b"lost", key, callback=lambda *_: called.append("lost"))
         producer.send(TOPIC, b"4", key)
