@@ -210,15 +210,14 @@ def _refused(request: MetadataRequest, version: int) -> MetadataResponse:
 
 
 async def _with_creation(ctx: MetadataContext, request: MetadataRequest, version: int) -> _Topics:
+    """Answer with what was known before; a topic that the request has created has a leader for the next one only."""
     visible, hidden = _by_visibility(ctx, request)
-    _, unknown = _known(ctx, visible, request, version)
+    known, unknown = _known(ctx, visible, request, version)
     allowed, denied = _by_creatability(ctx.rights, unknown)
     creatable = [name for name in allowed if topic_name_problem(name) is None]
     outcome = await ctx.auto_create(creatable) if creatable else {}
-    # The cache may have changed while the topics were made; the answer has what is known by now.
-    known, unknown = _known(ctx, [name for name in visible if name not in denied], request, version)
     unknown_topics = [
-        _unknown(ctx, outcome.get(name, _why_unknown(name)), name, request, version) for name in unknown
+        _unknown(ctx, outcome.get(name, _why_unknown(name)), name, request, version) for name in allowed
     ]
     return (
         known

@@ -267,6 +267,27 @@ def test_unknown_topics(cache: MetadataCache) -> None:
     assert _codes(_ask(switched_off, 12, "nope").topics) == [("nope", 3)]
 
 
+class _QuickController(_Context):
+    """Topics are known before the worker hears that they were created."""
+
+    async def auto_create(self, names: Sequence[str]) -> Mapping[str, ErrorCode]:
+        self.metadata.apply(_update(*(_topic(name, b"q" * 16, _partition(0, 1)) for name in names)))
+        return await super().auto_create(names)
+
+
+def test_a_topic_that_a_request_creates_is_there_for_the_next_one(cache: MetadataCache) -> None:
+    """Its client gets the same answer, however quick the controller is; so do clients of Apache Kafka."""
+    context = _QuickController(cache)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="new"), MetadataRequestTopic(name="foo")])
+    created = asyncio.run(metadata_answer.handle(context, request, 12)).topics
+    assert [(one.name, one.error_code, len(one.partitions)) for one in created] == [
+        ("foo", 0, 2),
+        ("new", 5, 0),
+    ]
+    assert _codes(_ask(context, 12, "new", "foo").topics) == [("new", 0), ("foo", 0)]
+    assert context.asked == ["new"]
+
+
 def test_topic_ids(cache: MetadataCache) -> None:
     context = _Context(cache)
     assert _codes(_ask(context, 12, FOO, b"x" * 16).topics) == [(None, 100), ("foo", 0)]
