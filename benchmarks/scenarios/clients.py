@@ -31,7 +31,7 @@ _TOOL_FLAGS: Final = (
     "-Dcom.sun.management.jmxremote.ssl=false",
 )
 _PROJECT: Final = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-_STARTS: Final = 5
+_STARTS: Final = 15
 _NO_OUTPUT: Final = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
 _PERF_LINE = re.compile(r"([\d.]+) records/sec \(([\d.]+) MB/sec\)")
 _CONFLUENT = """\
@@ -115,7 +115,7 @@ def _tool_start(target: Target, settings: Settings) -> dict[str, float]:
 
 def _command_start(target: Target, settings: Settings) -> dict[str, float]:
     """What commands say without a cluster, against a Python that does nothing: CPU time, and the slowest of all."""
-    nothing = _cpu_s([sys.executable, "-c", "pass"], 3 * _STARTS)
+    nothing = _cpu_s([sys.executable, "-c", "pass"], _STARTS)
     commands = sorted(_PROJECT["scripts"])[: settings.scaled(len(_PROJECT["scripts"]), 3)]
     found = {"python": nothing * 1e3}
     for flag in ("help", "version"):
@@ -181,7 +181,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="command_start",
-        about="--help and --version of every command against python -c pass, CPU time, the least of five each",
+        about="--help and --version of every command against python -c pass, CPU time, the least of fifteen each",
         figures=(
             Figure("python", "ms", more_is_better=False),
             *(
