@@ -418,9 +418,7 @@ def good_codes(answer: Any) -> None:
             assert one.partition_error_code == 0, ErrorCode(one.partition_error_code)
 
 
-def _check_left(
-    client: TransactionClient, producers: Mapping[str, Identity], *, is_kafka: bool = False
-) -> None:
+def _check_left(client: TransactionClient, producers: Mapping[str, Identity], *, is_kafka: bool) -> None:
     """Every id is as the broker before left it.
 
     Args:
