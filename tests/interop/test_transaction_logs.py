@@ -15,7 +15,7 @@ import pytest
 
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ErrorCode
-from pkafka.model import TRANSACTION_STATE_TOPIC
+from pkafka.model import LATEST, TRANSACTION_STATE_TOPIC, TopicPartition
 from pkafka.protocol.codec import encode
 from pkafka.protocol.messages.records.transaction_log import PartitionsSchema, TransactionLogValue
 from pkafka.records.builder import build_batch
@@ -37,7 +37,7 @@ from tests.interop.one_of_each import (
 )
 from tests.interop.test_transactions import Script, all_requests
 from tests.raw_client import RawClient, produce_request
-from tests.talk import talking, wait_for
+from tests.talk import good, talking, wait_for
 from tests.transaction_client import (
     END_VERSIONS,
     INIT_VERSIONS,
@@ -393,6 +393,9 @@ def test_transactions_move_between_kafka_and_pkafka(
         with TransactionClient(other.bootstrap) as client:
             client.coordinate(STATE_PARTITIONS)
             _check_left(client, producers, is_kafka=first == "pkafka")
+            with talking(other.bootstrap) as talk:
+                stuck = TopicPartition(STUCK, 0)
+                assert good(talk.admin.list_offsets({stuck: LATEST})[stuck]).offset == 0, "there is a marker"
             release(other.bootstrap, STUCK)
             _go_on(client, producers)
     finally:

@@ -210,7 +210,7 @@ def _refused(request: MetadataRequest, version: int) -> MetadataResponse:
 
 
 async def _with_creation(ctx: MetadataContext, request: MetadataRequest, version: int) -> _Topics:
-    """Answer with what was known before; a topic that the request has created has a leader for the next one only."""
+    """Create what is missing. The answer has what was known before: a created topic is there for the next request."""
     visible, hidden = _by_visibility(ctx, request)
     known, unknown = _known(ctx, visible, request, version)
     allowed, denied = _by_creatability(ctx.rights, unknown)
